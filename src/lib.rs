@@ -1,1 +1,12 @@
-//! klamm
+//! klamm, a Kafka controller for ZooKeeper-mode clusters.
+//!
+//! Modules stand in the order in which data takes its way:
+//! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
+//! and behind the ports the shell: `zk`, `broker`, `api`, `observe`.
+
+pub mod effect;
+pub mod event;
+pub mod machine;
+pub mod model;
+pub mod port;
+pub mod state;

@@ -1,0 +1,289 @@
+//! All that can happen to the controller: one closed enum, and the state that each event puts it in.
+//!
+//! An event says "look", never what changed. Nothing here handles one (`controller` does).
+//! Upstream: `ControllerEvent`s at the end of `KafkaController.scala`, `ControllerState.scala`.
+
+mod queue;
+
+pub use queue::{ControllerEventManager, QueuedEvent};
+
+use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
+use crate::model::{
+    BrokerEpoch, BrokerId, BrokerIds, KafkaError, LeaderEpoch, LeaderRecoveryState, PartitionEpoch,
+    TopicName, TopicPartition,
+};
+use crate::port::BrokerSurvey;
+
+/// Something that the controller has to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControllerEvent {
+    /// The process is up and has a session.
+    Startup,
+    /// `/controller` was created or changed.
+    ControllerChange,
+    /// `/controller` was deleted.
+    Reelect,
+    /// The session expired: everything is void. Put by `clear_and_put`.
+    Expire,
+    /// A new session stands after an expiry.
+    RegisterBrokerAndReelect,
+    /// `/klamm/hold` or `/klamm/ids` changed.
+    KlammNodesChange,
+    /// It is time to try for the role.
+    TakeoverDue,
+    /// A broker answered the survey, or was silent.
+    BrokerSurveyed(BrokerSurvey),
+    /// The process is told to end: give the role back.
+    Shutdown,
+
+    /// `/brokers/ids` has other children.
+    BrokerChange,
+    /// `/brokers/ids/N` changed.
+    BrokerModifications(BrokerId),
+    /// `/brokers/topics` has other children.
+    TopicChange,
+    /// `/brokers/topics/T` changed.
+    PartitionModifications(TopicName),
+    /// `/isr_change_notification` has children.
+    IsrChangeNotification,
+    /// `/log_dir_event_notification` has children.
+    LogDirEventNotification,
+
+    /// A broker answered LeaderAndIsr.
+    LeaderAndIsrResponseReceived {
+        /// Who answered.
+        from: Incarnation,
+        /// What it said.
+        response: PartitionErrors,
+    },
+    /// A broker answered UpdateMetadata.
+    UpdateMetadataResponseReceived {
+        /// Who answered.
+        from: Incarnation,
+        /// What it said.
+        error: KafkaError,
+    },
+    /// A broker answered StopReplica.
+    StopReplicaResponseReceived {
+        /// Who answered.
+        from: Incarnation,
+        /// The partitions that were to be deleted.
+        deleted: Vec<TopicPartition>,
+        /// What it said.
+        response: PartitionErrors,
+    },
+
+    /// A broker wants to leave.
+    ControlledShutdown {
+        /// Who.
+        broker: BrokerId,
+        /// Its registration, if its request carries one (version 2 on).
+        broker_epoch: Option<BrokerEpoch>,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// A leader wants to change in-sync sets.
+    AlterPartitionReceived {
+        /// What it asks.
+        request: AlterPartitionRequest,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// A broker wants a block of producer ids.
+    AllocateProducerIds {
+        /// Who asks.
+        from: Incarnation,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+
+    /// Compare a slice of what ZooKeeper holds with the context: no lost watch outlives a minute.
+    AntiEntropy(Sweep),
+    /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
+    /// still have written after we had read.
+    RereadStates,
+}
+
+/// Where an anti-entropy sweep stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sweep {
+    /// Child lists, brokers and admin nodes.
+    Begin,
+    /// Topic nodes, the slice after this name (`None`: the first slice).
+    Topics {
+        /// The last name of the slice before.
+        after: Option<TopicName>,
+    },
+}
+
+/// What a leader asks by AlterPartition (AlterIsr in version 0).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterPartitionRequest {
+    /// The request's version, 0 to 3: which error codes the sender knows depends on it.
+    pub version: i16,
+    /// Who asks.
+    pub from: Incarnation,
+    /// What it asks for.
+    pub partitions: Vec<AlterPartitionItem>,
+}
+
+/// One partition in an AlterPartition request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AlterPartitionItem {
+    /// By name up to version 1, by id from version 2 on.
+    pub topic: TopicReference,
+    /// Index within the topic.
+    pub partition: i32,
+    /// The epoch that the sender leads under.
+    pub leader_epoch: LeaderEpoch,
+    /// The in-sync set that it wants.
+    pub new_isr: BrokerIds,
+    /// The recovery state that it wants.
+    pub leader_recovery_state: LeaderRecoveryState,
+    /// The version that its wish is based on.
+    pub partition_epoch: PartitionEpoch,
+}
+
+/// What the controller is doing, under the Java controller's names and numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum ControllerState {
+    /// Nothing, or something without a state of its own.
+    #[default]
+    Idle = 0,
+    /// Election and life cycle.
+    ControllerChange = 1,
+    /// Brokers came, went or changed.
+    BrokerChange = 2,
+    /// Topics came or grew.
+    TopicChange = 3,
+    /// Topics go.
+    TopicDeletion = 4,
+    /// Replicas move.
+    AlterPartitionReassignment = 5,
+    /// Leaders return to the preferred replicas by themselves.
+    AutoLeaderBalance = 6,
+    /// Leaders are elected on request.
+    ManualLeaderBalance = 7,
+    /// A broker leaves gently.
+    ControlledShutdown = 8,
+    /// In-sync sets change.
+    IsrChange = 9,
+    /// An answer to LeaderAndIsr.
+    LeaderAndIsrResponseReceived = 10,
+    /// A log directory failed.
+    LogDirChange = 11,
+    /// The process ends.
+    ControllerShutdown = 12,
+    /// Unclean election was enabled for the cluster.
+    UncleanLeaderElectionEnable = 13,
+    /// Unclean election was enabled for a topic.
+    TopicUncleanLeaderElectionEnable = 14,
+    /// Running reassignments are listed.
+    ListPartitionReassignment = 15,
+    /// An answer to UpdateMetadata.
+    UpdateMetadataResponseReceived = 16,
+    /// Features are updated.
+    UpdateFeatures = 17,
+}
+
+impl ControllerState {
+    /// Every state, in the order of its number.
+    pub const ALL: [ControllerState; 18] = [
+        Self::Idle,
+        Self::ControllerChange,
+        Self::BrokerChange,
+        Self::TopicChange,
+        Self::TopicDeletion,
+        Self::AlterPartitionReassignment,
+        Self::AutoLeaderBalance,
+        Self::ManualLeaderBalance,
+        Self::ControlledShutdown,
+        Self::IsrChange,
+        Self::LeaderAndIsrResponseReceived,
+        Self::LogDirChange,
+        Self::ControllerShutdown,
+        Self::UncleanLeaderElectionEnable,
+        Self::TopicUncleanLeaderElectionEnable,
+        Self::ListPartitionReassignment,
+        Self::UpdateMetadataResponseReceived,
+        Self::UpdateFeatures,
+    ];
+
+    /// The name of the state's timer, as in `kafka.controller:type=ControllerStats`; `None` where Java has none.
+    pub fn timer_name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Idle | Self::UpdateMetadataResponseReceived => return None,
+            Self::ControllerChange => "ControllerChangeRateAndTimeMs",
+            Self::BrokerChange => "LeaderElectionRateAndTimeMs",
+            Self::TopicChange => "TopicChangeRateAndTimeMs",
+            Self::TopicDeletion => "TopicDeletionRateAndTimeMs",
+            Self::AlterPartitionReassignment => "PartitionReassignmentRateAndTimeMs",
+            Self::AutoLeaderBalance => "AutoLeaderBalanceRateAndTimeMs",
+            Self::ManualLeaderBalance => "ManualLeaderBalanceRateAndTimeMs",
+            Self::ControlledShutdown => "ControlledShutdownRateAndTimeMs",
+            Self::IsrChange => "IsrChangeRateAndTimeMs",
+            Self::LeaderAndIsrResponseReceived => "LeaderAndIsrResponseReceivedRateAndTimeMs",
+            Self::LogDirChange => "LogDirChangeRateAndTimeMs",
+            Self::ControllerShutdown => "ControllerShutdownRateAndTimeMs",
+            Self::UncleanLeaderElectionEnable => "UncleanLeaderElectionEnableRateAndTimeMs",
+            Self::TopicUncleanLeaderElectionEnable => {
+                "TopicUncleanLeaderElectionEnableRateAndTimeMs"
+            }
+            Self::ListPartitionReassignment => "ListPartitionReassignmentRateAndTimeMs",
+            Self::UpdateFeatures => "UpdateFeaturesRateAndTimeMs",
+        })
+    }
+}
+
+impl ControllerEvent {
+    /// Whether the event says no more than "look there": two of them in the queue see no more than one.
+    pub fn only_says_look(&self) -> bool {
+        matches!(
+            self,
+            Self::ControllerChange
+                | Self::Reelect
+                | Self::KlammNodesChange
+                | Self::BrokerChange
+                | Self::BrokerModifications(_)
+                | Self::TopicChange
+                | Self::PartitionModifications(_)
+                | Self::IsrChangeNotification
+                | Self::LogDirEventNotification
+                | Self::AntiEntropy(_)
+        )
+    }
+
+    /// The state that the controller is in while it handles this.
+    pub fn state(&self) -> ControllerState {
+        match self {
+            Self::Startup
+            | Self::ControllerChange
+            | Self::Reelect
+            | Self::Expire
+            | Self::RegisterBrokerAndReelect
+            | Self::KlammNodesChange
+            | Self::TakeoverDue => ControllerState::ControllerChange,
+            Self::Shutdown => ControllerState::ControllerShutdown,
+            Self::BrokerSurveyed(_) | Self::BrokerChange | Self::BrokerModifications(_) => {
+                ControllerState::BrokerChange
+            }
+            Self::TopicChange | Self::PartitionModifications(_) => ControllerState::TopicChange,
+            Self::StopReplicaResponseReceived { .. } => ControllerState::TopicDeletion,
+            Self::IsrChangeNotification | Self::AlterPartitionReceived { .. } => {
+                ControllerState::IsrChange
+            }
+            Self::LogDirEventNotification => ControllerState::LogDirChange,
+            Self::LeaderAndIsrResponseReceived { .. } => {
+                ControllerState::LeaderAndIsrResponseReceived
+            }
+            Self::UpdateMetadataResponseReceived { .. } => {
+                ControllerState::UpdateMetadataResponseReceived
+            }
+            Self::ControlledShutdown { .. } => ControllerState::ControlledShutdown,
+            Self::AllocateProducerIds { .. } | Self::AntiEntropy(_) | Self::RereadStates => {
+                ControllerState::Idle
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The error codes of Kafka's protocol that a controller says or hears.
+//!
+//! Must never hold text: what an operator reads is made where the error arises. Upstream: `Errors.java`.
+
+/// An error code on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KafkaError(pub i16);
+
+macro_rules! codes {
+    ($($name:ident = $code:literal),+ $(,)?) => {
+        #[allow(missing_docs)]
+        impl KafkaError {
+            $(pub const $name: KafkaError = KafkaError($code);)+
+
+            /// Kafka's name of the code, or its number.
+            pub fn name(self) -> std::borrow::Cow<'static, str> {
+                match self.0 {
+                    $($code => std::borrow::Cow::Borrowed(stringify!($name)),)+
+                    other => std::borrow::Cow::Owned(format!("code {other}")),
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    UNKNOWN_SERVER_ERROR = -1,
+    NONE = 0,
+    UNKNOWN_TOPIC_OR_PARTITION = 3,
+    LEADER_NOT_AVAILABLE = 5,
+    NOT_LEADER_OR_FOLLOWER = 6,
+    REQUEST_TIMED_OUT = 7,
+    BROKER_NOT_AVAILABLE = 8,
+    STALE_CONTROLLER_EPOCH = 11,
+    COORDINATOR_NOT_AVAILABLE = 15,
+    NOT_COORDINATOR = 16,
+    INVALID_TOPIC_EXCEPTION = 17,
+    CLUSTER_AUTHORIZATION_FAILED = 31,
+    UNSUPPORTED_VERSION = 35,
+    NOT_CONTROLLER = 41,
+    INVALID_REQUEST = 42,
+    OPERATION_NOT_ATTEMPTED = 55,
+    KAFKA_STORAGE_ERROR = 56,
+    FENCED_LEADER_EPOCH = 74,
+    STALE_BROKER_EPOCH = 77,
+    INVALID_UPDATE_VERSION = 95,
+    UNKNOWN_TOPIC_ID = 100,
+    BROKER_ID_NOT_REGISTERED = 102,
+    INCONSISTENT_TOPIC_ID = 103,
+    INELIGIBLE_REPLICA = 107,
+}
+
+impl KafkaError {
+    /// Whether this is "no error".
+    pub fn is_none(self) -> bool {
+        self == KafkaError::NONE
+    }
+}
+
+impl std::fmt::Display for KafkaError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}({})", self.name(), self.0)
+    }
+}
