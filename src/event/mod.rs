@@ -4,8 +4,10 @@
 //! Upstream: `ControllerEvent`s at the end of `KafkaController.scala`, `ControllerState.scala`.
 
 mod queue;
+mod sink;
 
 pub use queue::{ControllerEventManager, QueuedEvent};
+pub use sink::EventSink;
 
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
