@@ -8,6 +8,7 @@ pub mod election;
 pub mod features;
 pub mod isr;
 pub mod membership;
+pub mod own_broker;
 pub mod partition;
 pub mod producer_ids;
 pub mod replica;

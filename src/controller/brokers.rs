@@ -1,0 +1,234 @@
+//! Brokers come, go, bounce and change: BrokerChange, BrokerModifications, LogDirEventNotification.
+//!
+//! Upstream: `processBrokerChange`, `onBrokerStartup`, `onBrokerFailure`, `onReplicasBecomeOffline`,
+//! `processBrokerModification`, `processLogDirEventNotification`.
+
+use std::collections::BTreeSet;
+
+use tracing::info;
+
+use super::{KafkaController, Stop, log};
+use crate::effect::{Read, ZkWrite};
+use crate::machine::candidacy::{Unfit, Verdict};
+use crate::machine::membership::{self, BrokerDiff};
+use crate::machine::own_broker;
+use crate::machine::partition::{self, LocalPartitionStep};
+use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
+use crate::machine::request_batch::ControllerBrokerRequestBatch;
+use crate::model::{BrokerId, BrokerRegistration, Replica};
+use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    pub(super) async fn process_broker_change(&mut self) -> Result<Option<Stop>, ZkFault> {
+        let listed = self.ports.zk.brokers().await?;
+        let (registered, _) =
+            own_broker::genuine(listed.clone(), self.context.klamm_ids(), self.settings.own_id);
+        self.ask_unasked(registered.clone());
+        if let Verdict::Unfit(unfit) = self.survey.verdict()
+            && !matches!(unfit, Unfit::TooManySilent { .. })
+        {
+            return self.give_up_unfit(unfit).await.map(Some);
+        }
+        let diff = membership::diff_brokers(&self.context, listed);
+        self.log_broker_diff(&diff);
+        self.warn_broken(diff.broken.iter().map(|(_, why)| why.clone()));
+        self.apply_broker_diff(diff).await?;
+        self.follow_own_registration(&registered).await?;
+        Ok(None)
+    }
+
+    /// Surveys incarnations that were not asked yet: their protocol counts, and an authorizer forbids the role.
+    pub(super) fn ask_unasked(&mut self, registered: Vec<BrokerRegistration>) {
+        let unasked = self.survey.register(registered);
+        if !unasked.is_empty() {
+            self.ports.brokers.survey(&unasked);
+        }
+    }
+
+    fn log_broker_diff(&self, diff: &BrokerDiff) {
+        let ids = |found: &[BrokerRegistration]| join(found.iter().map(|registration| registration.broker.id));
+        info!(
+            target: log::CONTROLLER,
+            "Newly added brokers: {}, deleted brokers: {}, bounced brokers: {}, all live brokers: {}",
+            ids(&diff.new), join(diff.dead.iter().copied()), ids(&diff.bounced), join(self.registered_ids())
+        );
+    }
+
+    /// Channels first, then new, bounced and dead brokers in this order, as upstream.
+    async fn apply_broker_diff(&mut self, diff: BrokerDiff) -> Result<(), ZkFault> {
+        let new = self.feature_compatible(diff.new).await?;
+        let bounced_ids: Vec<BrokerId> = diff.bounced.iter().map(|registration| registration.broker.id).collect();
+        let bounced = self.feature_compatible(diff.bounced).await?;
+        for registration in &new {
+            self.ports.brokers.add_broker(registration);
+        }
+        for id in bounced_ids.iter().chain(&diff.dead) {
+            self.ports.brokers.remove_broker(*id);
+        }
+        for registration in &bounced {
+            self.ports.brokers.add_broker(registration);
+        }
+
+        self.on_broker_startup(new).await?;
+        if !bounced_ids.is_empty() {
+            self.on_broker_failure(&bounced_ids).await?;
+            self.on_broker_startup(bounced).await?;
+        }
+        if !diff.dead.is_empty() {
+            self.on_broker_failure(&diff.dead).await?;
+        }
+        self.on_brokers_modified(diff.changed);
+        self.adopt_protocol().await
+    }
+
+    /// Steps 2 and 3 come before 4: a follower ignores a leader that it doesn't know to be alive, and answers 0.
+    async fn on_broker_startup(&mut self, started: Vec<BrokerRegistration>) -> Result<(), ZkFault> {
+        if started.is_empty() {
+            return Ok(());
+        }
+        let existing = self.registered_ids();
+        let ids: Vec<BrokerId> = started.iter().map(|registration| registration.broker.id).collect();
+        info!(target: log::CONTROLLER, "New broker startup callback for {}", join(ids.iter().copied()));
+        for registration in started {
+            self.context.add_live_broker(registration);
+        }
+        // 1. What their directories were like before is void.
+        for id in &ids {
+            self.context.clear_offline_dirs(*id);
+        }
+        // 2. The others hear who is alive. 3. The new ones hear everything.
+        self.send_update_metadata(&existing, &[]);
+        self.send_update_metadata(&ids, &self.context.partitions_with_leadership());
+        // 4. They hear what they host.
+        let replicas: Vec<Replica> = ids.iter().flat_map(|id| self.context.replicas_on(*id)).collect();
+        let mut batch = ControllerBrokerRequestBatch::new();
+        let refused =
+            replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::Online, &mut batch);
+        self.log_refused(&refused);
+        self.send(batch);
+        // 5. What could not be led may be now.
+        self.trigger_online_partition_state_change().await?;
+        Ok(())
+    }
+
+    async fn on_broker_failure(&mut self, ids: &[BrokerId]) -> Result<(), ZkFault> {
+        info!(target: log::CONTROLLER, "Broker failure callback for {}", join(ids.iter().copied()));
+        for id in ids {
+            self.context.remove_live_broker(*id);
+            self.context.clear_offline_dirs(*id);
+        }
+        let replicas = ids.iter().flat_map(|id| self.context.replicas_on(*id)).collect();
+        self.on_replicas_become_offline(replicas).await
+    }
+
+    /// New leaders are written and announced before in-sync sets are shrunk: clients wait for the former.
+    pub(super) async fn on_replicas_become_offline(&mut self, replicas: Vec<Replica>) -> Result<(), ZkFault> {
+        let (of_deleted, of_kept): (Vec<Replica>, Vec<Replica>) =
+            replicas.into_iter().partition(|replica| self.context.is_queued_for_deletion(&replica.partition.topic));
+        // Every partition of the cluster whose leader is gone, not only those of these replicas: what an earlier event
+        // missed heals here.
+        let leaderless = self.context.partitions_with_offline_leader();
+        let refused =
+            partition::handle_state_changes(&mut self.context, &leaderless, LocalPartitionStep::Offline);
+        self.log_refused(&refused);
+        let led = self.trigger_online_partition_state_change().await?;
+
+        let informed = led > 0 || !of_kept.is_empty();
+        if !of_kept.is_empty() {
+            let mut batch = ControllerBrokerRequestBatch::new();
+            self.change(OfflineChange::new(of_kept), &mut batch).await?;
+            self.send(batch);
+        }
+        if !of_deleted.is_empty() {
+            let mut batch = ControllerBrokerRequestBatch::new();
+            self.change(OfflineChange::new(of_deleted), &mut batch).await?;
+            self.send(batch);
+        }
+        if !informed {
+            // Nobody was told that a broker is gone (KAFKA-13225).
+            let brokers = self.registered_ids();
+            self.send_update_metadata(&brokers, &[]);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn process_broker_modifications(&mut self, id: BrokerId) -> Result<(), ZkFault> {
+        if id == self.settings.own_id || self.context.klamm_ids().contains(&id) {
+            return Ok(());
+        }
+        match self.ports.zk.broker(id).await? {
+            Read::Found(read) => {
+                let Some(known) = self.context.registration(id) else {
+                    return Ok(());
+                };
+                if known.epoch == read.epoch && known.broker != read.broker {
+                    self.on_brokers_modified(vec![read]);
+                }
+                Ok(())
+            }
+            Read::Missing => Ok(()),
+            Read::Broken(why) => {
+                self.warn_broken([why]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Endpoints changed in place: all brokers hear it, and the connection follows (Java's stays on the old address).
+    fn on_brokers_modified(&mut self, changed: Vec<BrokerRegistration>) {
+        if changed.is_empty() {
+            return;
+        }
+        for registration in changed {
+            info!(target: log::CONTROLLER, "broker {} changed its registration", registration.broker.id);
+            self.ports.brokers.move_broker(&registration);
+            self.context.replace_registration(registration);
+        }
+        let brokers = self.registered_ids();
+        self.send_update_metadata(&brokers, &[]);
+    }
+
+    /// klamm's rack follows the brokers' racks.
+    async fn follow_own_registration(&mut self, registered: &[BrokerRegistration]) -> Result<(), ZkFault> {
+        let changed = self.context.own_broker().and_then(|own| own_broker::changed_registration(own, registered));
+        if let Some(me) = changed {
+            self.ports.zk.update_registration(&me).await?;
+            self.context.set_own_broker(me);
+            let brokers = self.registered_ids();
+            self.send_update_metadata(&brokers, &[]);
+        }
+        Ok(())
+    }
+
+    /// A broker lost a log directory: it is asked about all that it hosts, and its answers tell what is lost.
+    pub(super) async fn process_log_dir_event_notification(&mut self) -> Result<(), ZkFault> {
+        let notices = self.ports.zk.log_dir_event_notifications().await?;
+        let mut brokers = BTreeSet::new();
+        for notice in &notices {
+            match &notice.content {
+                Read::Found(id) => {
+                    brokers.insert(*id);
+                }
+                Read::Missing => {}
+                Read::Broken(why) => self.warn_broken([why.clone()]),
+            }
+        }
+        if !brokers.is_empty() {
+            info!(target: log::CONTROLLER, "Handling log directory failure for brokers {}", join(brokers.iter().copied()));
+            let replicas: Vec<Replica> = brokers.iter().flat_map(|id| self.context.replicas_on(*id)).collect();
+            let mut batch = ControllerBrokerRequestBatch::new();
+            let refused =
+                replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::Online, &mut batch);
+            self.log_refused(&refused);
+            self.send(batch);
+        }
+        let writes: Vec<ZkWrite> =
+            notices.into_iter().map(|notice| ZkWrite::DeleteLogDirEventNotification(notice.name)).collect();
+        self.delete_notifications(&writes).await
+    }
+}
+
+/// `1,2,3`, as the Java controller's log shows brokers.
+pub(super) fn join(ids: impl IntoIterator<Item = BrokerId>) -> String {
+    ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
+}

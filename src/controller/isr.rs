@@ -1,0 +1,101 @@
+//! In-sync sets change: AlterPartition from IBP 2.7 on, IsrChangeNotification below. Both at once in a rolling upgrade.
+//!
+//! Upstream: `processAlterPartition`, `processIsrChangeNotification`.
+
+use tracing::debug;
+
+use super::{KafkaController, log};
+use crate::effect::{Answer, Read, ReplyTo, ZkWrite};
+use crate::event::AlterPartitionRequest;
+use crate::machine::isr;
+use crate::model::{KafkaError, TopicPartition};
+use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    /// Every way out answers: a leader whose request stays open can't change its in-sync set any more.
+    pub(super) async fn process_alter_partition(
+        &mut self,
+        request: AlterPartitionRequest,
+        reply_to: ReplyTo,
+    ) -> Result<(), ZkFault> {
+        if self.context.term().is_none() || !self.is_loaded {
+            self.answer(reply_to, Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)));
+            return Ok(());
+        }
+        if let Err(error) = isr::admit(&self.context, request.from) {
+            self.answer(reply_to, Answer::AlterPartition(Err(error)));
+            return Ok(());
+        }
+        let decision = isr::decide(&self.context, &request);
+        let written = match self.term() {
+            Ok(_) if decision.writes.is_empty() => Ok(Vec::new()),
+            Ok(term) => self.ports.zk.write(&term, &decision.writes).await,
+            Err(fault) => Err(fault),
+        };
+        let outcomes = match written {
+            Ok(outcomes) => outcomes,
+            Err(fault) => {
+                self.answer(reply_to, Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)));
+                return Err(fault);
+            }
+        };
+        let applied = isr::apply(&mut self.context, &request, decision, &outcomes);
+        let reread = self.refresh(applied.reread).await;
+        let mut announce = applied.announce;
+        announce.extend(reread.as_ref().map(Vec::as_slice).unwrap_or_default().iter().cloned());
+        let brokers = self.registered_ids();
+        if !announce.is_empty() {
+            self.send_update_metadata(&brokers, &announce);
+        }
+        self.answer(reply_to, Answer::AlterPartition(Ok(applied.answers)));
+        reread.map(|_| ())
+    }
+
+    pub(super) async fn process_isr_change_notification(&mut self) -> Result<(), ZkFault> {
+        let notices = self.ports.zk.isr_change_notifications().await?;
+        if notices.is_empty() {
+            return Ok(());
+        }
+        let mut partitions: Vec<TopicPartition> = Vec::new();
+        for notice in &notices {
+            match &notice.content {
+                Read::Found(named) => partitions.extend(named.iter().cloned()),
+                Read::Missing => {}
+                Read::Broken(why) => self.warn_broken([why.clone()]),
+            }
+        }
+        partitions.sort();
+        partitions.dedup();
+        partitions.retain(|partition| self.context.partition(partition).is_some());
+        debug!(target: log::CONTROLLER, "{} partitions changed their in-sync sets", partitions.len());
+        let changed = self.refresh(partitions).await?;
+        let brokers = self.registered_ids();
+        if !changed.is_empty() {
+            self.send_update_metadata(&brokers, &changed);
+        }
+        // Listed ones are deleted even where they could not be read: nobody would ever do it otherwise.
+        let writes: Vec<ZkWrite> =
+            notices.into_iter().map(|notice| ZkWrite::DeleteIsrChangeNotification(notice.name)).collect();
+        self.delete_notifications(&writes).await
+    }
+
+    /// Reads states again and takes them in; returns those that could be read.
+    pub(super) async fn refresh(&mut self, partitions: Vec<TopicPartition>) -> Result<Vec<TopicPartition>, ZkFault> {
+        if partitions.is_empty() {
+            return Ok(partitions);
+        }
+        let reads = self.ports.zk.partition_states(&partitions).await?;
+        let mut found = Vec::with_capacity(partitions.len());
+        for (partition, read) in partitions.into_iter().zip(reads) {
+            match read {
+                Read::Found(state) => {
+                    self.context.put_leadership(&partition, state.into());
+                    found.push(partition);
+                }
+                Read::Missing => {}
+                Read::Broken(why) => self.warn_broken([why]),
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,333 @@
+//! KafkaController: one match over all that can happen, and one file for each family of events.
+//!
+//! Flow: straight-line async functions over the ports, read top-down beside the Java controller's. The loop (in
+//! `runtime`) takes no other event while one is processed. Nothing here knows tokio, a socket or a wire.
+//! Upstream: `KafkaController.scala`.
+
+mod brokers;
+mod failover;
+mod isr;
+mod log;
+mod producer_ids;
+mod responses;
+mod role;
+mod shutdown;
+mod sweep;
+mod topics;
+
+use std::sync::Arc;
+
+use tracing::{error, info, warn};
+
+use crate::effect::{Answer, ReplyTo, Term};
+use crate::error::{Disposition, disposition};
+use crate::event::{ControllerEvent, ControllerState};
+use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
+use crate::machine::election::{ElectionStrategy, UncleanRule};
+use crate::machine::request_batch::ControllerBrokerRequestBatch;
+use crate::machine::{Applied, Fetched, Needs, Refused, StateChange};
+use crate::model::{BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicPartition};
+use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
+use crate::state::{ControllerContext, ControllerSnapshot};
+use log::Complaints;
+
+/// What the controller is told once, at its start.
+#[derive(Debug, Clone)]
+pub struct ControllerSettings {
+    /// `klamm.id`.
+    pub own_id: BrokerId,
+    /// `klamm.listeners`, as advertised.
+    pub listeners: Vec<Endpoint>,
+    /// `klamm.takeover`.
+    pub takeover: TakeoverPolicy,
+    /// `klamm.takeover.delay.ms`.
+    pub takeover_delay_ms: u64,
+    /// `inter.broker.protocol.version`, where the operator gave it: it wins over what brokers say.
+    pub protocol: Option<InterBrokerProtocol>,
+    /// `unclean.leader.election.enable` in the configuration file.
+    pub unclean_leader_election_enable: bool,
+    /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
+    pub anti_entropy_period_ms: u64,
+}
+
+/// Why the process ends.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Stop {
+    /// It was told to, and the role is given back.
+    #[error("the role is given back")]
+    Released,
+    /// klamm must not lead this cluster as it is; nothing was taken, or the role is given back.
+    #[error("{0}")]
+    Unfit(Unfit),
+    /// Another process with the same `klamm.id` took its place.
+    #[error(
+        "another process with klamm.id={0} took this one's place; two klamms need two ids: stop one of them or give it an id of its own"
+    )]
+    Replaced(BrokerId),
+}
+
+/// The controller.
+#[derive(Debug)]
+pub struct KafkaController<Z, B, R, C> {
+    settings: ControllerSettings,
+    context: ControllerContext,
+    ports: Ports<Z, B, R, C>,
+    candidacy: Candidacy,
+    survey: Survey,
+    complaints: Complaints,
+    is_loaded: bool,
+    standing_by: Arc<str>,
+    unclean_rule: UncleanRule,
+    takeover_due_at_ms: Option<u64>,
+    sweep_is_scheduled: bool,
+}
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    /// A controller that knows nothing yet; its first event is `Startup`.
+    pub fn new(settings: ControllerSettings, ports: Ports<Z, B, R, C>) -> Self {
+        let listener_names = settings.listeners.iter().map(|endpoint| endpoint.listener.to_string()).collect();
+        KafkaController {
+            context: ControllerContext::new(),
+            candidacy: Candidacy::new(settings.takeover, settings.takeover_delay_ms),
+            survey: Survey::new(listener_names),
+            complaints: Complaints::default(),
+            is_loaded: false,
+            standing_by: Arc::from("starting"),
+            unclean_rule: UncleanRule::ByConfig { default: settings.unclean_leader_election_enable },
+            takeover_due_at_ms: None,
+            sweep_is_scheduled: false,
+            settings,
+            ports,
+        }
+    }
+
+    /// What the controller knows, for checks.
+    pub fn context(&self) -> &ControllerContext {
+        &self.context
+    }
+
+    /// The ports, for the tests that stand behind them.
+    pub fn ports_mut(&mut self) -> &mut Ports<Z, B, R, C> {
+        &mut self.ports
+    }
+
+    /// Handles one event to its end. An event that fails costs itself; only a lost term costs the role.
+    pub async fn process(&mut self, event: ControllerEvent) -> Option<Stop> {
+        let state = event.state();
+        let outcome = self.dispatch(event).await;
+        let stop = match outcome {
+            Ok(stop) => stop,
+            Err(fault) => self.dispose(fault).await,
+        };
+        self.publish(ControllerState::Idle);
+        tracing::trace!(?state, "event processed");
+        stop
+    }
+
+    /// Every event and who answers it. An `Err` has cost no reply: whoever holds a slot answers it first.
+    async fn dispatch(&mut self, event: ControllerEvent) -> Result<Option<Stop>, ZkFault> {
+        match event {
+            ControllerEvent::Startup => self.process_startup().await,
+            ControllerEvent::ControllerChange | ControllerEvent::KlammNodesChange => self.look_at_role().await,
+            ControllerEvent::Reelect => self.look_at_role().await,
+            ControllerEvent::TakeoverDue => self.process_takeover_due().await,
+            ControllerEvent::Expire => Ok(self.process_expire()),
+            ControllerEvent::RegisterBrokerAndReelect => self.process_startup().await,
+            ControllerEvent::BrokerSurveyed(survey) => self.process_broker_surveyed(survey).await,
+            ControllerEvent::Shutdown => self.process_shutdown().await.map(Some),
+            ControllerEvent::ControlledShutdown { broker, broker_epoch, reply_to } => {
+                self.process_controlled_shutdown(broker, broker_epoch, reply_to).await.map(none)
+            }
+            ControllerEvent::AlterPartitionReceived { request, reply_to } => {
+                self.process_alter_partition(request, reply_to).await.map(none)
+            }
+            ControllerEvent::AllocateProducerIds { from, reply_to } => {
+                self.process_allocate_producer_ids(from, reply_to).await.map(none)
+            }
+            ControllerEvent::BrokerChange if self.context.term().is_none() => self.begin_survey().await.map(none),
+            _ if self.context.term().is_none() => Ok(None),
+            ControllerEvent::BrokerChange => self.process_broker_change().await,
+            ControllerEvent::BrokerModifications(id) => self.process_broker_modifications(id).await.map(none),
+            ControllerEvent::TopicChange => self.process_topic_change().await.map(none),
+            ControllerEvent::PartitionModifications(topic) => {
+                self.process_partition_modifications(&[topic]).await.map(none)
+            }
+            ControllerEvent::IsrChangeNotification => self.process_isr_change_notification().await.map(none),
+            ControllerEvent::LogDirEventNotification => self.process_log_dir_event_notification().await.map(none),
+            ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
+                self.process_leader_and_isr_response(from, response).await
+            }
+            ControllerEvent::UpdateMetadataResponseReceived { from, error } => {
+                self.process_update_metadata_response(from, error).await
+            }
+            ControllerEvent::StopReplicaResponseReceived { from, deleted, response } => {
+                self.process_stop_replica_response(from, &deleted, &response).await
+            }
+            ControllerEvent::AntiEntropy(sweep) => self.process_anti_entropy(sweep).await.map(none),
+            ControllerEvent::RereadStates => self.process_reread_states().await.map(none),
+        }
+    }
+
+    async fn dispose(&mut self, fault: ZkFault) -> Option<Stop> {
+        match disposition(&fault) {
+            Disposition::Resign => {
+                info!(target: log::CONTROLLER, "{fault}");
+                self.on_controller_resignation();
+                match self.look_at_role().await {
+                    Ok(stop) => stop,
+                    Err(again) => {
+                        info!(target: log::CONTROLLER, "could not look who has the role: {again}");
+                        None
+                    }
+                }
+            }
+            Disposition::AwaitExpiry => {
+                info!(target: log::CONTROLLER, "{fault}; everything is looked at again in the next one");
+                None
+            }
+            Disposition::FailEvent => {
+                error!(target: log::CONTROLLER, "{fault}; what was to be done is tried again with the next sweep");
+                None
+            }
+        }
+    }
+
+    /// Reads what a decision needs.
+    async fn fetch(&mut self, needs: Needs) -> Result<Fetched, ZkFault> {
+        let mut fetched = Fetched::default();
+        if !needs.states.is_empty() {
+            let reads = self.ports.zk.partition_states(&needs.states).await?;
+            fetched.states = needs.states.into_iter().zip(reads.into_iter().map(|read| read.map(Into::into))).collect();
+        }
+        if !needs.topic_configs.is_empty() {
+            let reads = self.ports.zk.topic_configs(&needs.topic_configs).await?;
+            fetched.topic_configs = needs.topic_configs.into_iter().zip(reads).collect();
+        }
+        Ok(fetched)
+    }
+
+    /// Reads, decides, writes and applies until nothing has lost a version race. What brokers must hear is in `batch`.
+    async fn change<A: StateChange>(
+        &mut self,
+        mut ask: A,
+        batch: &mut ControllerBrokerRequestBatch,
+    ) -> Result<Vec<TopicPartition>, ZkFault> {
+        let mut done = Vec::new();
+        loop {
+            let needs = ask.needs(&self.context);
+            let fetched = if needs.is_empty() { Fetched::default() } else { self.fetch(needs).await? };
+            let decision = ask.decide(&self.context, &fetched);
+            let writes = decision.writes();
+            let outcomes =
+                if writes.is_empty() { Vec::new() } else { self.ports.zk.write(&self.term()?, &writes).await? };
+            let applied = ask.apply(&mut self.context, decision, &outcomes, batch);
+            self.log_changes(&applied);
+            done.extend(applied.done);
+            if applied.retry.is_empty() {
+                return Ok(done);
+            }
+            ask = ask.again(applied.retry);
+        }
+    }
+
+    fn log_changes(&self, applied: &Applied) {
+        for (partition, reason) in &applied.changes {
+            if let Some(state) = self.context.leadership(partition) {
+                info!(
+                    target: log::STATE_CHANGE,
+                    "partition {partition}: leader {}, isr {}, leader epoch {} ({reason:?})",
+                    state.leader, state.isr, state.leader_epoch
+                );
+            }
+        }
+        self.log_refused(&applied.refused);
+    }
+
+    fn log_refused(&self, refused: &[Refused]) {
+        for Refused { partition, reason } in refused {
+            info!(target: log::STATE_CHANGE, "partition {partition}: not changed: {reason}");
+        }
+    }
+
+    /// Hands a finished batch to the channels.
+    fn send(&mut self, batch: ControllerBrokerRequestBatch) {
+        if let Some(requests) = batch.into_requests(&self.context) {
+            self.ports.brokers.send(requests);
+        }
+    }
+
+    /// UpdateMetadata of `partitions` (none: only who is alive) to `recipients`, at once.
+    fn send_update_metadata(&mut self, recipients: &[BrokerId], partitions: &[TopicPartition]) {
+        let mut batch = ControllerBrokerRequestBatch::new();
+        batch.add_update_metadata(&self.context, recipients, partitions);
+        self.send(batch);
+    }
+
+    fn term(&self) -> Result<Term, ZkFault> {
+        self.context.term().ok_or(ZkFault::Fenced)
+    }
+
+    fn registered_ids(&self) -> Vec<BrokerId> {
+        self.context.live_or_shutting_down_brokers().map(|registration| registration.broker.id).collect()
+    }
+
+    fn offline_election(&self) -> ElectionStrategy {
+        ElectionStrategy::OfflinePartition(self.unclean_rule)
+    }
+
+    fn answer(&mut self, to: ReplyTo, answer: Answer) {
+        self.ports.replies.answer(to, answer);
+    }
+
+    fn publish(&mut self, state: ControllerState) {
+        let term = self.context.term();
+        let snapshot = ControllerSnapshot {
+            term,
+            is_loaded: self.is_loaded,
+            state,
+            brokers: self.context.live_or_shutting_down_brokers().cloned().collect(),
+            gauges: self.context.gauges(),
+            standing_by: if term.is_some() { Arc::from("") } else { Arc::clone(&self.standing_by) },
+        };
+        self.ports.replies.publish(snapshot);
+    }
+
+    /// Notes why klamm doesn't contend; said once, not at each look.
+    fn stand_by(&mut self, why: &str) {
+        if self.standing_by.as_ref() != why {
+            info!(target: log::CONTROLLER, "standing by: {why}");
+            self.standing_by = Arc::from(why);
+        }
+    }
+
+    fn warn_broken(&mut self, broken: impl IntoIterator<Item = String>) {
+        for why in broken {
+            if self.complaints.is_new(&why) {
+                warn!(target: log::CONTROLLER, "{why}");
+            }
+        }
+    }
+}
+
+/// What a waiting request is answered when it will not be processed: the queue was cleared, or the process ends.
+/// Java leaves AlterPartition and AllocateProducerIds without an answer, so their senders wait for a time-out.
+pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
+    match event {
+        ControllerEvent::ControlledShutdown { reply_to, .. } => {
+            Some((*reply_to, Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH))))
+        }
+        ControllerEvent::AlterPartitionReceived { reply_to, .. } => {
+            Some((*reply_to, Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER))))
+        }
+        ControllerEvent::AllocateProducerIds { reply_to, .. } => {
+            Some((*reply_to, Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER))))
+        }
+        _ => None,
+    }
+}
+
+/// An event that can't end the process.
+fn none(_: ()) -> Option<Stop> {
+    None
+}
+

@@ -1,0 +1,111 @@
+//! Brokers' answers: LeaderAndIsr, UpdateMetadata, StopReplica.
+//!
+//! An answer of an older incarnation is dropped. Java drops top-level errors altogether; here they make klamm look again.
+//! Upstream: `processLeaderAndIsrResponseReceived` and its siblings.
+
+use tracing::{error, info};
+
+use super::{KafkaController, Stop, log};
+use crate::effect::{Incarnation, PartitionErrors, TopicReference};
+use crate::model::{KafkaError, Replica, TopicName, TopicPartition};
+use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    pub(super) async fn process_leader_and_isr_response(
+        &mut self,
+        from: Incarnation,
+        response: PartitionErrors,
+    ) -> Result<Option<Stop>, ZkFault> {
+        if !self.is_current(from) {
+            return Ok(None);
+        }
+        if !response.error.is_none() {
+            return self.look_again_after(from, "LeaderAndIsr", response.error).await;
+        }
+        let mut newly_offline = Vec::new();
+        for (topic, partition, error) in response.partitions {
+            let Some(topic) = self.resolve(&topic) else { continue };
+            let replica = Replica { partition: TopicPartition { topic, partition }, broker: from.broker };
+            match error {
+                KafkaError::KAFKA_STORAGE_ERROR => {
+                    if self.context.set_replica_on_offline_dir(&replica, true) {
+                        newly_offline.push(replica);
+                    }
+                }
+                KafkaError::NONE => {
+                    self.context.set_replica_on_offline_dir(&replica, false);
+                }
+                // An equal or older epoch (the normal answer to a repeat), or a replica that the broker doesn't host.
+                _ => {}
+            }
+        }
+        if !newly_offline.is_empty() {
+            info!(
+                target: log::CONTROLLER,
+                "broker {}: {} replicas are on a failed log directory, {} first",
+                from.broker, newly_offline.len(), newly_offline[0].partition
+            );
+            self.on_replicas_become_offline(newly_offline).await?;
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn process_update_metadata_response(
+        &mut self,
+        from: Incarnation,
+        error: KafkaError,
+    ) -> Result<Option<Stop>, ZkFault> {
+        if error.is_none() || !self.is_current(from) {
+            return Ok(None);
+        }
+        self.look_again_after(from, "UpdateMetadata", error).await
+    }
+
+    pub(super) async fn process_stop_replica_response(
+        &mut self,
+        from: Incarnation,
+        _deleted: &[TopicPartition],
+        response: &PartitionErrors,
+    ) -> Result<Option<Stop>, ZkFault> {
+        if response.error.is_none() || !self.is_current(from) {
+            return Ok(None);
+        }
+        self.look_again_after(from, "StopReplica", response.error).await
+    }
+
+    /// 11: the broker follows a later controller. 77: it was registered again, its next incarnation is in ZooKeeper.
+    async fn look_again_after(
+        &mut self,
+        from: Incarnation,
+        request: &str,
+        error: KafkaError,
+    ) -> Result<Option<Stop>, ZkFault> {
+        match error {
+            KafkaError::STALE_CONTROLLER_EPOCH => self.look_at_role().await,
+            KafkaError::STALE_BROKER_EPOCH => self.process_broker_change().await,
+            KafkaError::CLUSTER_AUTHORIZATION_FAILED => {
+                error!(
+                    target: log::CONTROLLER,
+                    "broker {} refuses {request}: {error}; it has an authorizer that doesn't grant ClusterAction on the cluster to klamm's principal. Grant it, or hand the role back (`klamm handback`)",
+                    from.broker
+                );
+                Ok(None)
+            }
+            other => {
+                error!(target: log::CONTROLLER, "broker {} answered {request} with {other}; see its log", from.broker);
+                Ok(None)
+            }
+        }
+    }
+
+    fn is_current(&self, from: Incarnation) -> bool {
+        self.context.registration(from.broker).is_some_and(|registration| registration.epoch == from.epoch)
+    }
+
+    fn resolve(&self, topic: &TopicReference) -> Option<TopicName> {
+        match topic {
+            TopicReference::Name(name) => Some(name.clone()),
+            TopicReference::Id(id) => self.context.topic_name(*id).cloned(),
+        }
+    }
+}

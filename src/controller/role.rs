@@ -1,0 +1,222 @@
+//! Who is the controller: Startup, ControllerChange, Reelect, TakeoverDue, Expire, BrokerSurveyed, Shutdown.
+//!
+//! Losing the role at any moment is normal. Whatever the way out, no request leaves under the old epoch afterwards and
+//! `/brokers/ids/N` goes. Upstream: `elect`, `maybeResign`, `triggerControllerMove`, `onControllerResignation`.
+
+use tracing::{info, warn};
+
+use super::{KafkaController, Stop, log};
+use crate::machine::candidacy::{Intent, StandingBy, Unfit, Verdict};
+use crate::machine::own_broker;
+use crate::model::BrokerId;
+use crate::port::{BrokerSurvey, Brokers, Clock, Holder, Replies, RoleView, Taking, Zk, ZkFault};
+
+/// A takeover that lost the race is tried again at once, with fresh versions: one broken znode can make Java brokers
+/// win and drop the role some 17 times a second, and waiting for a quiet moment would wait for ever. After this many
+/// tries in a row other events get their turn.
+const TAKEOVER_TRIES_IN_A_ROW: usize = 50;
+/// How long until silent brokers are asked again.
+const SURVEY_RETRY_MS: u64 = 5_000;
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    /// Startup, and RegisterBrokerAndReelect: a session stands, nothing is known.
+    pub(super) async fn process_startup(&mut self) -> Result<Option<Stop>, ZkFault> {
+        self.ports.zk.create_base_paths().await?;
+        self.ports.zk.record_klamm_id().await?;
+        self.begin_survey().await?;
+        self.look_at_role().await
+    }
+
+    pub(super) async fn process_takeover_due(&mut self) -> Result<Option<Stop>, ZkFault> {
+        let now_ms = self.ports.clock.now_ms();
+        match self.takeover_due_at_ms {
+            Some(due_at_ms) if due_at_ms <= now_ms => {
+                self.takeover_due_at_ms = None;
+                if self.context.term().is_none() {
+                    self.begin_survey().await?;
+                }
+                self.look_at_role().await
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Looks who holds the role, resigns if it is no longer ours, and takes it if it is to be taken.
+    pub(super) async fn look_at_role(&mut self) -> Result<Option<Stop>, ZkFault> {
+        for _ in 0..TAKEOVER_TRIES_IN_A_ROW {
+            let view = self.ports.zk.role_view().await?;
+            if let Some(stop) = self.maybe_resign(&view).await? {
+                return Ok(Some(stop));
+            }
+            let is_active = self.context.term().is_some();
+            let now_ms = self.ports.clock.now_ms();
+            match self.candidacy.intent(&view, &self.survey, is_active, now_ms) {
+                Intent::Keep => return Ok(None),
+                Intent::WaitUntil { at_ms } => {
+                    self.stand_by(&format!("the role was lost; trying for it again in {} ms", at_ms - now_ms));
+                    self.schedule_takeover(at_ms - now_ms);
+                    return Ok(None);
+                }
+                Intent::StandBy(why) => return Ok(self.stand_by_for(why)),
+                Intent::Take if self.take_role(&view).await? == Taken::Won => return Ok(None),
+                Intent::Take => {}
+            }
+        }
+        self.stand_by("the role changes hands faster than it can be taken; still trying");
+        self.schedule_takeover(0);
+        Ok(None)
+    }
+
+    /// Resigns if `view` says that the role, or the epoch, is no longer ours.
+    async fn maybe_resign(&mut self, view: &RoleView) -> Result<Option<Stop>, ZkFault> {
+        let Some(term) = self.context.term() else {
+            return Ok(None);
+        };
+        let same_epoch = view.epoch.is_some_and(|epoch| epoch.epoch_zk_version == term.epoch_zk_version);
+        if view.holder == Holder::Ourselves && same_epoch && !view.migrating {
+            return Ok(None);
+        }
+        info!(target: log::CONTROLLER, "the controller role is no longer ours ({})", describe(&view.holder));
+        self.on_controller_resignation();
+        if let Holder::Namesake { .. } = view.holder {
+            return Ok(Some(Stop::Replaced(self.settings.own_id)));
+        }
+        if view.holder == Holder::Ourselves {
+            return Ok(None);
+        }
+        self.ports.zk.drop_registration().await?;
+        Ok(None)
+    }
+
+    /// One try, decided on `view`.
+    async fn take_role(&mut self, view: &RoleView) -> Result<Taken, ZkFault> {
+        let me = own_broker::own_broker(self.settings.own_id, &self.settings.listeners, self.survey.registered());
+        let began_at_ms = self.ports.clock.now_ms();
+        let Taking::Won(term) = self.ports.zk.take_role(view, &me).await? else {
+            return Ok(Taken::Raced);
+        };
+        self.candidacy.role_taken(began_at_ms);
+        info!(
+            target: log::CONTROLLER,
+            "{} successfully elected as the controller. Epoch incremented to {} and epoch zk version is now {} (before: {})",
+            self.settings.own_id, term.epoch, term.epoch_zk_version, describe(&view.holder)
+        );
+        self.on_controller_failover(term, me).await?;
+        Ok(Taken::Won)
+    }
+
+    fn stand_by_for(&mut self, why: StandingBy) -> Option<Stop> {
+        self.stand_by(&why.to_string());
+        match why {
+            StandingBy::Unfit(Unfit::TooManySilent { .. }) => {
+                self.schedule_takeover(SURVEY_RETRY_MS);
+                None
+            }
+            StandingBy::Unfit(unfit) => Some(Stop::Unfit(unfit)),
+            _ => None,
+        }
+    }
+
+    fn schedule_takeover(&mut self, delay_ms: u64) {
+        let due_at_ms = self.ports.clock.now_ms().saturating_add(delay_ms);
+        self.takeover_due_at_ms = Some(due_at_ms);
+        self.ports.clock.schedule(delay_ms, crate::event::ControllerEvent::TakeoverDue);
+    }
+
+    /// Asks the brokers that are registered now and were not asked yet.
+    pub(super) async fn begin_survey(&mut self) -> Result<(), ZkFault> {
+        let klamm_ids = self.ports.zk.klamm_ids().await?;
+        let listed = self.ports.zk.brokers().await?;
+        let (registered, broken) = own_broker::genuine(listed, &klamm_ids, self.settings.own_id);
+        self.warn_broken(broken);
+        let unasked = self.survey.register(registered);
+        if !unasked.is_empty() {
+            self.ports.brokers.survey(&unasked);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn process_broker_surveyed(&mut self, survey: BrokerSurvey) -> Result<Option<Stop>, ZkFault> {
+        self.survey.answered(survey);
+        if self.context.term().is_some() {
+            if let Verdict::Unfit(unfit) = self.survey.verdict()
+                && !matches!(unfit, Unfit::TooManySilent { .. })
+            {
+                return self.give_up_unfit(unfit).await.map(Some);
+            }
+            self.adopt_protocol().await?;
+            return Ok(None);
+        }
+        if self.survey.verdict() == Verdict::Pending {
+            return Ok(None);
+        }
+        for (broker, why) in self.survey.silent() {
+            info!(target: log::CONTROLLER, "broker {broker} did not answer within 5 s ({why})");
+        }
+        self.look_at_role().await
+    }
+
+    /// A broker turned up that klamm must not lead: the role goes back.
+    pub(super) async fn give_up_unfit(&mut self, unfit: Unfit) -> Result<Stop, ZkFault> {
+        warn!(target: log::CONTROLLER, "giving the role back: {unfit}");
+        self.release().await?;
+        Ok(Stop::Unfit(unfit))
+    }
+
+    pub(super) async fn process_shutdown(&mut self) -> Result<Stop, ZkFault> {
+        // A session that is gone gave the role back by itself.
+        if let Err(fault) = self.release().await {
+            info!(target: log::CONTROLLER, "the role was gone before it could be given back: {fault}");
+        }
+        Ok(Stop::Released)
+    }
+
+    async fn release(&mut self) -> Result<(), ZkFault> {
+        let Some(term) = self.context.term() else {
+            return Ok(());
+        };
+        self.on_controller_resignation();
+        self.ports.zk.release_role(&term).await
+    }
+
+    /// The session expired: the role went with it, and so did every watch.
+    pub(super) fn process_expire(&mut self) -> Option<Stop> {
+        self.on_controller_resignation();
+        self.stand_by("the ZooKeeper session expired; starting again with a new one");
+        None
+    }
+
+    /// All local, so that it can't fail: channels first, so that nothing more is sent under the old epoch.
+    pub(super) fn on_controller_resignation(&mut self) {
+        if self.context.term().is_none() {
+            return;
+        }
+        self.ports.brokers.shut_down();
+        self.context.reset();
+        self.is_loaded = false;
+        self.complaints.forget();
+        let now_ms = self.ports.clock.now_ms();
+        self.candidacy.role_lost(now_ms);
+        info!(target: log::CONTROLLER, "Resigned");
+    }
+}
+
+/// How one try for the role ended.
+#[derive(PartialEq, Eq)]
+enum Taken {
+    Won,
+    Raced,
+}
+
+fn describe(holder: &Holder) -> String {
+    let named = |who: &str, id: &BrokerId| format!("{who} {id} holds it");
+    match holder {
+        Holder::Nobody => "nobody holds it".to_owned(),
+        Holder::Ourselves => "our session holds it".to_owned(),
+        Holder::Namesake { .. } => "another session with our id holds it".to_owned(),
+        Holder::Klamm { id, .. } => named("klamm", id),
+        Holder::Broker { id, .. } => named("broker", id),
+        Holder::Kraft => "a KRaft controller holds it".to_owned(),
+        Holder::Unreadable { why, .. } => format!("/controller can't be read: {why}"),
+    }
+}

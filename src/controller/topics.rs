@@ -1,0 +1,296 @@
+//! Topics appear and grow: TopicChange, PartitionModifications.
+//!
+//! Upstream: `processTopicChange`, `processPartitionModifications`, `onNewPartitionCreation`. Unlike there, a rewrite of
+//! `/brokers/topics/T` is conditional on its version, so that a tool's concurrent change isn't undone.
+
+use tracing::{info, warn};
+
+use super::{KafkaController, log};
+use crate::effect::{Read, TopicZnode, ZkOutcome, ZkWrite};
+use crate::machine::membership;
+use crate::machine::partition::{self, LocalPartitionStep, OnlineChange};
+use crate::machine::replica::{self, LocalReplicaStep};
+use crate::machine::request_batch::ControllerBrokerRequestBatch;
+use crate::machine::sanitise::{self, Load};
+use crate::model::{Replica, ReplicaAssignment, TopicName, TopicPartition};
+use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+/// What partitions that the context doesn't know may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// Led before this term: their states are read.
+    MayHaveState,
+    /// Created while we lead: nobody else makes states.
+    AreNew,
+}
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    pub(super) async fn process_topic_change(&mut self) -> Result<(), ZkFault> {
+        let names = self.list_topics().await?;
+        let diff = membership::diff_topics(&self.context, &names);
+        if diff.new.is_empty() && diff.gone.is_empty() {
+            return Ok(());
+        }
+        info!(target: log::CONTROLLER, "New topics: [{}], deleted topics: [{}]", list(&diff.new), list(&diff.gone));
+        for topic in &diff.gone {
+            self.context.remove_topic(topic);
+        }
+        let new = self.take_in_topics(diff.new, Unknown::AreNew).await?;
+        self.on_new_partition_creation(new).await
+    }
+
+    /// The nodes of these topics changed, or may have: new partitions are led, other changes are ignored as upstream.
+    pub(super) async fn process_partition_modifications(&mut self, topics: &[TopicName]) -> Result<(), ZkFault> {
+        let known = topics.iter().filter(|topic| self.context.topic(topic).is_some()).cloned().collect();
+        let new = self.take_in_topics(known, Unknown::AreNew).await?;
+        if !new.is_empty() {
+            info!(target: log::CONTROLLER, "New partitions: {} (first {})", new.len(), new[0]);
+        }
+        self.on_new_partition_creation(new).await
+    }
+
+    /// The topics' names, strange ones left out.
+    pub(super) async fn list_topics(&mut self) -> Result<Vec<TopicName>, ZkFault> {
+        let listed = self.ports.zk.topic_names().await?;
+        let strange = membership::illegal(&listed);
+        self.warn_broken(strange.iter().map(|name| {
+            format!("/brokers/topics/{name}: no legal topic name; ignored. Remove the node if nothing needs it")
+        }));
+        Ok(listed.into_iter().filter(TopicName::is_legal).collect())
+    }
+
+    /// Reads topic nodes and takes in what they assign; returns the partitions that have no state yet. Assignments that
+    /// name a klamm are rewritten before anybody can be elected on them.
+    pub(super) async fn take_in_topics(
+        &mut self,
+        names: Vec<TopicName>,
+        unknown: Unknown,
+    ) -> Result<Vec<TopicPartition>, ZkFault> {
+        let mut stateless = Vec::new();
+        let mut pending = names;
+        let mut load = None;
+        while !pending.is_empty() {
+            let reads = self.ports.zk.topics(&pending).await?;
+            let mut found = Vec::with_capacity(reads.len());
+            for (name, read) in pending.drain(..).zip(reads) {
+                match read {
+                    Read::Found(znode) => found.push((name, znode)),
+                    Read::Missing => {}
+                    Read::Broken(why) => self.warn_broken([why]),
+                }
+            }
+            let intakes: Vec<Intake> = found.into_iter().map(|(name, znode)| self.vet(name, znode)).collect();
+            if unknown == Unknown::MayHaveState {
+                self.take_in_states(&intakes).await?;
+            }
+            let load = load.get_or_insert_with(|| Load::of(&self.context));
+            let intakes = self.amend(intakes, load);
+            let writes: Vec<ZkWrite> = intakes.iter().filter_map(Intake::rewrite).collect();
+            let outcomes =
+                if writes.is_empty() { Vec::new() } else { self.ports.zk.write(&self.term()?, &writes).await? };
+            pending = self.settle(intakes, outcomes, &mut stateless);
+        }
+        Ok(stateless)
+    }
+
+    /// Which partitions of a topic node are new and sound.
+    fn vet(&mut self, topic: TopicName, znode: TopicZnode) -> Intake {
+        let found = membership::new_partitions(&self.context, &topic, &znode);
+        self.warn_broken(found.refused.iter().map(|(partition, why)| {
+            format!("/brokers/topics/{topic}: partition {partition} is ignored: {why}")
+        }));
+        Intake { topic, znode, new: found.accepted, amended: false }
+    }
+
+    /// The states of partitions that an earlier controller led.
+    async fn take_in_states(&mut self, intakes: &[Intake]) -> Result<(), ZkFault> {
+        for intake in intakes {
+            self.context.put_topic(&intake.topic, intake.znode.topic_id, intake.znode.version);
+            for (partition, assignment) in &intake.new {
+                self.context.put_assignment(partition, assignment.clone());
+            }
+        }
+        let partitions: Vec<TopicPartition> =
+            intakes.iter().flat_map(|intake| intake.new.iter().map(|(partition, _)| partition.clone())).collect();
+        let reads = self.ports.zk.partition_states(&partitions).await?;
+        for (partition, read) in partitions.iter().zip(reads) {
+            match read {
+                Read::Found(state) => self.context.put_leadership(partition, state.into()),
+                Read::Missing => {}
+                Read::Broken(why) => {
+                    self.warn_broken([why]);
+                    self.context.remove_partition(partition);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives ids and replaces klamms where that is due.
+    fn amend(&mut self, mut intakes: Vec<Intake>, load: &mut Load) -> Vec<Intake> {
+        for intake in &mut intakes {
+            self.amend_topic_id(intake);
+            let new = std::mem::take(&mut intake.new);
+            for (partition, assignment) in new {
+                let has_state = self.context.leadership(&partition).is_some();
+                let sanitised =
+                    if has_state { Ok(None) } else { sanitise::without_klamm(&self.context, &assignment, load) };
+                match sanitised {
+                    Ok(None) => intake.new.push((partition, assignment)),
+                    Ok(Some(replaced)) => {
+                        info!(
+                            target: log::STATE_CHANGE,
+                            "partition {partition}: replicas {} name a klamm, which keeps none: {} instead",
+                            assignment.replicas, replaced.replicas
+                        );
+                        intake.replace(&partition, replaced.clone());
+                        intake.new.push((partition, replaced));
+                    }
+                    Err(nobody) => self.warn_broken([format!("partition {partition}: {nobody}")]),
+                }
+            }
+            self.restore_known(intake);
+        }
+        intakes
+    }
+
+    /// A topic gets an id from IBP 2.8 on, and keeps the one it had when an old tool wiped it (KAFKA-14190).
+    fn amend_topic_id(&mut self, intake: &mut Intake) {
+        let known = self.context.topic(&intake.topic).and_then(|topic| topic.id);
+        if intake.znode.topic_id.is_some() {
+            return;
+        }
+        intake.znode.topic_id = match known {
+            Some(id) => Some(id),
+            None if self.context.protocol().has_topic_ids() => Some(self.ports.clock.topic_id()),
+            None => return,
+        };
+        intake.amended = true;
+    }
+
+    /// Tools rewrite the whole node from an older read and can bring klamm back where it was replaced.
+    fn restore_known(&self, intake: &mut Intake) {
+        let klamm_ids = self.context.klamm_ids();
+        let names_klamm = |assignment: &ReplicaAssignment| {
+            klamm_ids.iter().any(|id| assignment.replicas.contains(*id))
+        };
+        let back: Vec<(TopicPartition, ReplicaAssignment)> = intake
+            .znode
+            .partitions
+            .iter()
+            .filter(|(_, assignment)| names_klamm(assignment))
+            .filter_map(|(index, _)| {
+                let partition = TopicPartition::new(&intake.topic, *index);
+                let known = self.context.partition(&partition)?;
+                (!names_klamm(&known.assignment)).then(|| (partition, known.assignment.clone()))
+            })
+            .collect();
+        for (partition, assignment) in back {
+            intake.replace(&partition, assignment);
+        }
+    }
+
+    /// Notes what stands in ZooKeeper now; returns the topics whose node was changed by somebody else meanwhile.
+    fn settle(
+        &mut self,
+        intakes: Vec<Intake>,
+        outcomes: Vec<ZkOutcome>,
+        stateless: &mut Vec<TopicPartition>,
+    ) -> Vec<TopicName> {
+        let mut outcomes = outcomes.into_iter();
+        let mut again = Vec::new();
+        for intake in intakes {
+            let version = match intake.amended.then(|| outcomes.next()).flatten() {
+                None => intake.znode.version,
+                Some(ZkOutcome::Written { version }) => version,
+                Some(ZkOutcome::VersionConflict) => {
+                    again.push(intake.topic);
+                    continue;
+                }
+                Some(ZkOutcome::Missing) => {
+                    self.context.remove_topic(&intake.topic);
+                    continue;
+                }
+                Some(ZkOutcome::AlreadyExists) => continue,
+                Some(ZkOutcome::Refused(why)) => {
+                    warn!(
+                        target: log::CONTROLLER,
+                        "/brokers/topics/{} could not be rewritten, its new partitions wait for the next sweep: {why}",
+                        intake.topic
+                    );
+                    continue;
+                }
+            };
+            self.context.put_topic(&intake.topic, intake.znode.topic_id, version);
+            for (partition, assignment) in intake.new {
+                self.context.put_assignment(&partition, assignment);
+                if self.context.leadership(&partition).is_none() {
+                    stateless.push(partition);
+                }
+            }
+        }
+        again
+    }
+
+    /// New → led: partitions and replicas go through the same four steps as upstream.
+    async fn on_new_partition_creation(&mut self, partitions: Vec<TopicPartition>) -> Result<(), ZkFault> {
+        let (deleting, partitions): (Vec<_>, Vec<_>) =
+            partitions.into_iter().partition(|partition| self.context.is_queued_for_deletion(&partition.topic));
+        if let Some(first) = deleting.first() {
+            info!(target: log::CONTROLLER, "{} new partitions of topics being deleted are not created, {first} first", deleting.len());
+        }
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        let mut batch = ControllerBrokerRequestBatch::new();
+        let refused = partition::handle_state_changes(&mut self.context, &partitions, LocalPartitionStep::New);
+        self.log_refused(&refused);
+        let replicas = self.replicas_of(&partitions);
+        let refused = replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::New, &mut batch);
+        self.log_refused(&refused);
+        let ask = OnlineChange::new(partitions, self.offline_election());
+        self.change(ask, &mut batch).await?;
+        let refused =
+            replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::Online, &mut batch);
+        self.log_refused(&refused);
+        self.send(batch);
+        Ok(())
+    }
+
+    fn replicas_of(&self, partitions: &[TopicPartition]) -> Vec<Replica> {
+        let replicas = partitions.iter().flat_map(|partition| {
+            let brokers = self.context.replicas(partition);
+            brokers.iter().map(|broker| Replica { partition: partition.clone(), broker }).collect::<Vec<_>>()
+        });
+        replicas.collect()
+    }
+}
+
+/// One topic node on its way into the context.
+struct Intake {
+    topic: TopicName,
+    znode: TopicZnode,
+    new: Vec<(TopicPartition, ReplicaAssignment)>,
+    amended: bool,
+}
+
+impl Intake {
+    fn replace(&mut self, partition: &TopicPartition, assignment: ReplicaAssignment) {
+        self.znode.partitions.insert(partition.partition, assignment);
+        self.amended = true;
+    }
+
+    fn rewrite(&self) -> Option<ZkWrite> {
+        self.amended.then(|| ZkWrite::SetTopic { topic: self.topic.clone(), znode: self.znode.clone() })
+    }
+}
+
+/// The first names and how many more: a line must stay readable at ten thousand topics.
+fn list(topics: &[TopicName]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<&str> = topics.iter().take(SHOWN).map(TopicName::as_str).collect();
+    match topics.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
