@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::model::SecurityProtocol;
+
 /// Where klamm, or a broker, listens under a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listener {
@@ -48,41 +50,22 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// How a listener is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SecurityProtocol {
-    Plaintext,
-    Ssl,
-    SaslPlaintext,
-    SaslSsl,
-}
+const PROTOCOLS: [SecurityProtocol; 4] = [
+    SecurityProtocol::Plaintext,
+    SecurityProtocol::Ssl,
+    SecurityProtocol::SaslPlaintext,
+    SecurityProtocol::SaslSsl,
+];
 
-impl SecurityProtocol {
-    const ALL: [Self; 4] = [
-        Self::Plaintext,
-        Self::Ssl,
-        Self::SaslPlaintext,
-        Self::SaslSsl,
-    ];
-
-    /// Kafka's name, which is also the default name of a listener with this protocol.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "PLAINTEXT",
-            Self::Ssl => "SSL",
-            Self::SaslPlaintext => "SASL_PLAINTEXT",
-            Self::SaslSsl => "SASL_SSL",
-        }
-    }
-
-    /// By Kafka's name, in any case.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|protocol| protocol.name().eq_ignore_ascii_case(text))
-            .ok_or_else(|| format!("no security protocol is called {text}; Kafka's are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL"))
-    }
+/// Reads Kafka's name of a protocol, in any case.
+///
+/// # Errors
+/// The reason in words.
+pub fn parse_protocol(text: &str) -> Result<SecurityProtocol, String> {
+    SecurityProtocol::from_name(text).ok_or_else(|| {
+        let names = PROTOCOLS.map(SecurityProtocol::name).join(", ");
+        format!("no security protocol is called {text}; Kafka's are {names}")
+    })
 }
 
 /// Which protocol stands behind each listener name.
@@ -91,7 +74,7 @@ pub type ProtocolMap = BTreeMap<String, SecurityProtocol>;
 /// Each protocol under its own name, Kafka's default for `listener.security.protocol.map`.
 #[must_use]
 pub fn default_protocol_map() -> ProtocolMap {
-    SecurityProtocol::ALL
+    PROTOCOLS
         .into_iter()
         .map(|protocol| (protocol.name().to_owned(), protocol))
         .collect()
@@ -107,7 +90,7 @@ pub fn parse_protocol_map(text: &str) -> Result<ProtocolMap, String> {
             let (name, protocol) = pair.rsplit_once(':').ok_or_else(|| {
                 format!("{pair} is not LISTENER:PROTOCOL, for example INTERNAL:PLAINTEXT")
             })?;
-            Ok((normalised(name), SecurityProtocol::parse(protocol.trim())?))
+            Ok((normalised(name), parse_protocol(protocol.trim())?))
         })
         .collect()
 }

@@ -7,15 +7,13 @@ pub mod endpoints;
 pub mod error;
 pub mod keys;
 pub mod properties;
-pub mod protocol_release;
 pub mod raw;
 pub mod resolved;
 pub mod security;
 pub mod zookeeper_connect;
 
-pub use endpoints::{HostPort, Listener, ProtocolMap, SecurityProtocol};
+pub use endpoints::{HostPort, Listener, ProtocolMap};
 pub use error::{ConfigError, ConfigErrors};
-pub use protocol_release::ProtocolRelease;
 pub use raw::RawConfig;
 pub use resolved::{Config, KeyCounts, LogConfig, LogLevel, TakeoverPolicy, ZooKeeperConfig};
 pub use zookeeper_connect::ZooKeeperConnect;

@@ -7,13 +7,13 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use super::endpoints::{self, HostPort, Listener, ProtocolMap, SecurityProtocol};
+use super::endpoints::{self, HostPort, Listener, ProtocolMap};
 use super::error::{ConfigError, ConfigErrors};
 use super::keys::{self, KeyClass};
-use super::protocol_release::ProtocolRelease;
 use super::raw::{HIDDEN, RawConfig, RawValue};
 use super::security::{self, SecurityScope};
 use super::zookeeper_connect::ZooKeeperConnect;
+use crate::model::{BrokerId, Endpoint, InterBrokerProtocol, SecurityProtocol};
 
 /// The greatest value of Kafka's INT keys, for those that klamm keeps without a sign.
 const INT_MAX: u64 = 2_147_483_647;
@@ -76,7 +76,7 @@ pub struct KeyCounts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// klamm's broker id, from 0; differs from every broker's.
-    pub klamm_id: i32,
+    pub klamm_id: BrokerId,
     /// Where klamm listens; at least one, the inter-broker listener among them. Ports from 1.
     pub listeners: Vec<Listener>,
     /// What klamm registers: the same names, in the same order, with hosts that others can dial.
@@ -89,7 +89,7 @@ pub struct Config {
     pub log: LogConfig,
     pub zookeeper: ZooKeeperConfig,
     /// `inter.broker.protocol.version` where it is given; it wins over what the brokers tell.
-    pub inter_broker_protocol: Option<ProtocolRelease>,
+    pub inter_broker_protocol: Option<InterBrokerProtocol>,
     /// The listener of each broker that klamm dials, unless there is a control-plane listener.
     pub inter_broker_listener_name: String,
     /// The listener of each broker that takes control requests; none for the inter-broker listener.
@@ -122,7 +122,7 @@ pub struct Config {
     pub min_insync_replicas: i32,
     pub reserved_broker_max_id: i32,
     /// The id of the broker whose file this is.
-    pub broker_id: Option<i32>,
+    pub broker_id: Option<BrokerId>,
     pub broker_rack: Option<String>,
     pub keys: KeyCounts,
     /// Remarks for the log: what has no effect, what is not recommended.
@@ -160,7 +160,7 @@ impl Config {
         let advertised_listeners = reader.advertised_listeners(listeners.as_deref());
         reader.judge_security(SecurityScope::Everything);
         let mut config = Self {
-            klamm_id: klamm_id.unwrap_or_default(),
+            klamm_id: BrokerId(klamm_id.unwrap_or_default()),
             listeners: listeners.unwrap_or_default(),
             advertised_listeners: advertised_listeners.unwrap_or_default(),
             takeover_policy: reader
@@ -175,7 +175,7 @@ impl Config {
             log: reader.log(),
             zookeeper: zookeeper.unwrap_or_else(ZooKeeperConfig::placeholder),
             inter_broker_protocol: reader
-                .parsed("inter.broker.protocol.version", ProtocolRelease::parse),
+                .parsed("inter.broker.protocol.version", parse_inter_broker_protocol),
             inter_broker_listener_name,
             control_plane_listener_name,
             listener_security_protocol_map: protocols,
@@ -227,7 +227,7 @@ impl Config {
             num_partitions: reader.number("num.partitions", 1, 1..=i32::MAX),
             min_insync_replicas: reader.number("min.insync.replicas", 1, 1..=i32::MAX),
             reserved_broker_max_id: reader.number("reserved.broker.max.id", 1000, 0..=i32::MAX),
-            broker_id,
+            broker_id: broker_id.map(BrokerId),
             broker_rack: reader.text("broker.rack"),
             keys,
             notices: Vec::new(),
@@ -247,13 +247,26 @@ impl Config {
             .max(self.socket_connection_setup_timeout_ms);
         // Read again where it is used; here only so that a slip of the pen is told.
         reader.boolean("klamm.ignore.create.topic.policy", false);
-        if self.klamm_id > self.reserved_broker_max_id {
+        if self.klamm_id.0 > self.reserved_broker_max_id {
             reader.notices.push(format!(
                 "klamm.id={} is above reserved.broker.max.id={}: a broker that generates its id could be given the same one",
                 self.klamm_id, self.reserved_broker_max_id
             ));
         }
         self.notices = std::mem::take(&mut reader.notices);
+    }
+
+    /// What klamm registers, as the model has it.
+    #[must_use]
+    pub fn advertised_endpoints(&self) -> Vec<Endpoint> {
+        let endpoint = |listener: &Listener| Endpoint {
+            listener: listener.name.as_str().into(),
+            host: listener.host.as_str().into(),
+            port: i32::from(listener.port),
+            // Any other protocol was refused.
+            security_protocol: SecurityProtocol::Plaintext,
+        };
+        self.advertised_listeners.iter().map(endpoint).collect()
     }
 
     /// One line about what was made of the keys.
@@ -330,6 +343,17 @@ fn parse_takeover_policy(text: &str) -> Result<TakeoverPolicy, String> {
         "vacant" => Ok(TakeoverPolicy::Vacant),
         _ => Err("expected always or vacant".to_owned()),
     }
+}
+
+fn parse_inter_broker_protocol(text: &str) -> Result<InterBrokerProtocol, String> {
+    text.parse::<InterBrokerProtocol>().map_err(|unknown| {
+        if text.starts_with("0.") {
+            "klamm speaks the protocol of Kafka 1.0 and later; raise it on the brokers first"
+                .to_owned()
+        } else {
+            unknown.to_string()
+        }
+    })
 }
 
 fn parse_log_level(text: &str) -> Result<LogLevel, String> {
@@ -447,7 +471,7 @@ impl Reader<'_> {
         let protocol_key = "security.inter.broker.protocol";
         let Some(name) = self.raw.get(name_key) else {
             let protocol = self
-                .parsed(protocol_key, SecurityProtocol::parse)
+                .parsed(protocol_key, endpoints::parse_protocol)
                 .unwrap_or(SecurityProtocol::Plaintext);
             if protocol != SecurityProtocol::Plaintext {
                 self.refuse_protocols(protocol_key, &[(protocol.name().to_owned(), protocol)]);

@@ -1,6 +1,7 @@
 //! Whole configurations: brokers' own files of four releases, and every way to get one wrong.
 
 use super::*;
+use crate::model::{BrokerId, SecurityProtocol};
 
 const KLAMM: &[u8] = b"klamm.id=900\nklamm.listeners=PLAINTEXT://klamm1:9192\n";
 
@@ -36,7 +37,7 @@ fn a_brokers_file_of_1_1_is_taken_unchanged() {
     );
     assert_eq!(
         (config.klamm_id, config.broker_id, config.num_partitions),
-        (900, Some(1), 3)
+        (BrokerId(900), Some(BrokerId(1)), 3)
     );
     assert_eq!(
         config.zookeeper.connect.to_string(),
@@ -51,6 +52,12 @@ fn a_brokers_file_of_1_1_is_taken_unchanged() {
     );
     assert_eq!(config.inter_broker_protocol.unwrap().to_string(), "1.1-IV0");
     assert_eq!(config.advertised_listeners, config.listeners);
+    let endpoints = config.advertised_endpoints();
+    assert_eq!(
+        endpoints[0].to_string(),
+        "PLAINTEXT://klamm1.example.org:9192"
+    );
+    assert_eq!(endpoints[0].security_protocol, SecurityProtocol::Plaintext);
     assert_eq!(
         config.summary(),
         "Configuration from server.properties, klamm.properties: 10 keys used, 15 left to the broker they concern, 0 about \
@@ -380,7 +387,7 @@ fn wrong_values_are_told_with_place_value_and_range() {
         ),
         (
             "inter.broker.protocol.version=4.0",
-            "no release of Kafka from 1.0 to 3.9",
+            "`4.0` is no inter-broker protocol version of Kafka 1.0 to 3.9",
         ),
         (
             "inter.broker.protocol.version=0.11.0",
