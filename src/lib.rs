@@ -4,10 +4,12 @@
 //! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
 //! and behind the ports the shell: `zk`, `broker`, `api`, `observe`.
 
+pub mod cli;
 pub mod config;
 pub mod effect;
 pub mod event;
 pub mod machine;
 pub mod model;
+pub mod observe;
 pub mod port;
 pub mod state;

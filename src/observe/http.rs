@@ -1,0 +1,220 @@
+//! The pages `/metrics`, `/healthz`, `/readyz` and `/livez`.
+//!
+//! They only read: nothing that a client sends here changes anything. No authentication, so the address is the
+//! operator's choice (`klamm.http.listen`). Upstream counterpart: none; brokers have JMX.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::exposition;
+use super::health::{self, Health, HealthSnapshot, Readiness};
+use super::metrics::Metrics;
+use crate::config::HostPort;
+
+/// What the pages are made of.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    pub metrics: Arc<Metrics>,
+    pub health: watch::Receiver<HealthSnapshot>,
+}
+
+/// Binds the address of `klamm.http.listen`.
+///
+/// # Errors
+/// What the system says, with the address in front.
+pub async fn bind(address: &HostPort) -> io::Result<TcpListener> {
+    TcpListener::bind((address.host.as_str(), address.port))
+        .await
+        .map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("klamm.http.listen={address}: {error}"),
+            )
+        })
+}
+
+/// Serves until `stop` is cancelled; requests at hand are answered before it returns.
+///
+/// # Errors
+/// Only if the listener itself breaks.
+pub async fn serve(
+    listener: TcpListener,
+    observed: Observed,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    axum::serve(listener, router(observed))
+        .with_graceful_shutdown(stop.cancelled_owned())
+        .await
+}
+
+fn router(observed: Observed) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/livez", get(livez))
+        .with_state(observed)
+}
+
+async fn metrics(State(observed): State<Observed>) -> Response {
+    let text = observed.metrics.expose_at(Instant::now());
+    ([(header::CONTENT_TYPE, exposition::CONTENT_TYPE)], text).into_response()
+}
+
+async fn healthz(State(observed): State<Observed>) -> Response {
+    let snapshot = observed.health.borrow().clone();
+    match serde_json::to_string(&Health::gather(
+        &snapshot,
+        &observed.metrics,
+        Instant::now(),
+    )) {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn readyz(State(observed): State<Observed>) -> Response {
+    let readiness = observed.health.borrow().readiness();
+    match readiness {
+        Readiness::Ready => "ready\n".into_response(),
+        Readiness::NotReady(why) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("not ready: {why}\n"),
+        )
+            .into_response(),
+    }
+}
+
+async fn livez(State(observed): State<Observed>) -> Response {
+    if health::is_alive(&observed.metrics, Instant::now()) {
+        "alive\n".into_response()
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the event at hand has been running for minutes\n",
+        )
+            .into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::Term;
+    use crate::model::{BrokerId, ControllerEpoch};
+    use crate::observe::health::SessionState;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    async fn ask(address: std::net::SocketAddr, request: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream
+            .write_all(
+                format!("{request} HTTP/1.1\r\nHost: k\r\nConnection: close\r\n\r\n").as_bytes(),
+            )
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn the_pages_follow_the_snapshot_and_the_server_stops_when_told() {
+        let listener = bind(&HostPort {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+        })
+        .await
+        .unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, health) = watch::channel(HealthSnapshot::starting(BrokerId(900)));
+        let stop = CancellationToken::new();
+        let observed = Observed {
+            metrics: Arc::default(),
+            health,
+        };
+        let server = tokio::spawn(serve(listener, observed, stop.clone()));
+
+        let answer = ask(address, "GET /readyz").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("session is connecting\n"),
+            "{answer}"
+        );
+        sender.send_modify(|snapshot| {
+            snapshot.session = SessionState::Connected { id: 1 };
+            snapshot.controller.term = Some(Term {
+                epoch: ControllerEpoch(3),
+                epoch_zk_version: 2,
+            });
+            snapshot.controller.is_loaded = true;
+        });
+        let answer = ask(address, "GET /readyz").await;
+        assert!(
+            answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nready\n"),
+            "{answer}"
+        );
+        let answer = ask(address, "GET /healthz").await;
+        assert!(
+            answer.contains("application/json") && answer.contains("\"controller_epoch\":3"),
+            "{answer}"
+        );
+        let answer = ask(address, "GET /metrics").await;
+        assert!(
+            answer.contains("version=0.0.4")
+                && answer.contains("\nkafka_controller_kafkacontroller_"),
+            "{answer}"
+        );
+        assert!(
+            ask(address, "GET /livez")
+                .await
+                .starts_with("HTTP/1.1 200 ")
+        );
+        assert!(
+            ask(address, "POST /metrics")
+                .await
+                .starts_with("HTTP/1.1 405 ")
+        );
+        assert!(
+            ask(address, "GET /nothing")
+                .await
+                .starts_with("HTTP/1.1 404 ")
+        );
+
+        stop.cancel();
+        server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_taken_address_is_named() {
+        let taken = bind(&HostPort {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+        })
+        .await
+        .unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = bind(&HostPort {
+            host: "127.0.0.1".to_owned(),
+            port,
+        })
+        .await
+        .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("klamm.http.listen=127.0.0.1:{port}: ")),
+            "{error}"
+        );
+    }
+}
