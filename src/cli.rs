@@ -10,10 +10,6 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, ConfigErrors, RawConfig, ZooKeeperConfig};
 
-/// The environment variable that beats `klamm.log.level`. Besides a level it takes levels by target, such as
-/// `info,klamm::zk=debug`.
-pub const LOG_VARIABLE: &str = "KLAMM_LOG";
-
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done, or stopped on request with the controller role released

@@ -52,7 +52,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Property>, MalformedEscape> {
     Ok(properties)
 }
 
-/// Natural lines joined where they end in an odd number of backslashes; comments and blank lines left out.
+/// Natural lines joined where they end in an odd number of backslashes; comments and blank lines left out. A backslash
+/// alone at the end of a file, which Java takes for an empty key, is nothing here.
 fn logical_lines(bytes: &[u8]) -> Vec<(usize, Vec<u8>)> {
     let mut logical: Vec<(usize, Vec<u8>)> = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State;
@@ -43,7 +43,10 @@ pub async fn bind(address: &HostPort) -> io::Result<TcpListener> {
         })
 }
 
-/// Serves until `stop` is cancelled; requests at hand are answered before it returns.
+/// How long a request at hand may hold up the end of the process.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// Serves until `stop` is cancelled; requests at hand are answered before it returns, but nobody is waited for long.
 ///
 /// # Errors
 /// Only if the listener itself breaks.
@@ -52,9 +55,16 @@ pub async fn serve(
     observed: Observed,
     stop: CancellationToken,
 ) -> io::Result<()> {
-    axum::serve(listener, router(observed))
-        .with_graceful_shutdown(stop.cancelled_owned())
-        .await
+    let server = axum::serve(listener, router(observed))
+        .with_graceful_shutdown(stop.clone().cancelled_owned());
+    let patience = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_ANSWERS).await;
+    };
+    tokio::select! {
+        served = server => served,
+        () = patience => Ok(()),
+    }
 }
 
 fn router(observed: Observed) -> Router {
@@ -193,6 +203,40 @@ mod tests {
 
         stop.cancel();
         server.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_never_finishes_its_request_does_not_hold_up_the_end() {
+        let listener = bind(&HostPort {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+        })
+        .await
+        .unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_sender, health) = watch::channel(HealthSnapshot::starting(BrokerId(900)));
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(serve(
+            listener,
+            Observed {
+                metrics: Arc::default(),
+                health,
+            },
+            stop.clone(),
+        ));
+        let mut stuck = TcpStream::connect(address).await.unwrap();
+        stuck.write_all(b"GET /met").await.unwrap();
+        assert!(
+            ask(address, "GET /livez")
+                .await
+                .starts_with("HTTP/1.1 200 ")
+        );
+        stop.cancel();
+        tokio::time::timeout(Duration::from_secs(10), server)
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap();
     }
 
     #[tokio::test]

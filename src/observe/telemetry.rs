@@ -19,9 +19,12 @@ use super::instruments::lock;
 use super::log_file::LogFile;
 use super::log_format::{self, CivilTime, LogEvent};
 use super::state_change_log::{CONTROLLER_FILE, STATE_CHANGE_FILE, Stream};
-use crate::cli::LOG_VARIABLE;
 use crate::config::{LogConfig, LogLevel};
 use crate::model::BrokerId;
+
+/// The environment variable that beats `klamm.log.level`. Besides a level it takes levels by target, such as
+/// `info,klamm::zk=debug`.
+pub const LOG_VARIABLE: &str = "KLAMM_LOG";
 
 /// Why logging could not be set up.
 #[derive(Debug, Error)]
