@@ -15,6 +15,8 @@ pub mod replica;
 pub mod request_batch;
 pub mod sanitise;
 pub mod shutdown;
+#[cfg(test)]
+mod small_cluster;
 
 use std::collections::BTreeMap;
 
