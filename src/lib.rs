@@ -2,7 +2,7 @@
 //!
 //! Modules stand in the order in which data takes its way:
 //! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
-//! and behind the ports the shell: `zk`, `broker`, `api`, `observe`.
+//! and behind the ports the shell: [`zk`], `broker`, `api`, `observe`.
 
 pub mod effect;
 pub mod event;
@@ -10,3 +10,4 @@ pub mod machine;
 pub mod model;
 pub mod port;
 pub mod state;
+pub mod zk;
