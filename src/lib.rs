@@ -2,7 +2,7 @@
 //!
 //! Modules stand in the order in which data takes its way:
 //! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
-//! and behind the ports the shell: `zk`, `broker`, `api`, `observe`.
+//! and behind the ports the shell: [`zk`], `broker`, `api`, `observe`.
 
 pub mod cli;
 pub mod config;
@@ -13,3 +13,4 @@ pub mod model;
 pub mod observe;
 pub mod port;
 pub mod state;
+pub mod zk;
