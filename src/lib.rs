@@ -6,11 +6,14 @@
 
 pub mod cli;
 pub mod config;
+pub mod controller;
 pub mod effect;
+pub mod error;
 pub mod event;
 pub mod machine;
 pub mod model;
 pub mod observe;
 pub mod port;
+pub mod runtime;
 pub mod state;
 pub mod zk;

@@ -21,8 +21,11 @@ use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_broker_change(&mut self) -> Result<Option<Stop>, ZkFault> {
         let listed = self.ports.zk.brokers().await?;
-        let (registered, _) =
-            own_broker::genuine(listed.clone(), self.context.klamm_ids(), self.settings.own_id);
+        let (registered, _) = own_broker::genuine(
+            listed.clone(),
+            self.context.klamm_ids(),
+            self.settings.own_id,
+        );
         self.ask_unasked(registered.clone());
         if let Verdict::Unfit(unfit) = self.survey.verdict()
             && !matches!(unfit, Unfit::TooManySilent { .. })
@@ -46,7 +49,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     fn log_broker_diff(&self, diff: &BrokerDiff) {
-        let ids = |found: &[BrokerRegistration]| join(found.iter().map(|registration| registration.broker.id));
+        let ids = |found: &[BrokerRegistration]| {
+            join(found.iter().map(|registration| registration.broker.id))
+        };
         info!(
             target: log::CONTROLLER,
             "Newly added brokers: {}, deleted brokers: {}, bounced brokers: {}, all live brokers: {}",
@@ -57,7 +62,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Channels first, then new, bounced and dead brokers in this order, as upstream.
     async fn apply_broker_diff(&mut self, diff: BrokerDiff) -> Result<(), ZkFault> {
         let new = self.feature_compatible(diff.new).await?;
-        let bounced_ids: Vec<BrokerId> = diff.bounced.iter().map(|registration| registration.broker.id).collect();
+        let bounced_ids: Vec<BrokerId> = diff
+            .bounced
+            .iter()
+            .map(|registration| registration.broker.id)
+            .collect();
         let bounced = self.feature_compatible(diff.bounced).await?;
         for registration in &new {
             self.ports.brokers.add_broker(registration);
@@ -87,7 +96,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(());
         }
         let existing = self.registered_ids();
-        let ids: Vec<BrokerId> = started.iter().map(|registration| registration.broker.id).collect();
+        let ids: Vec<BrokerId> = started
+            .iter()
+            .map(|registration| registration.broker.id)
+            .collect();
         info!(target: log::CONTROLLER, "New broker startup callback for {}", join(ids.iter().copied()));
         for registration in started {
             self.context.add_live_broker(registration);
@@ -100,10 +112,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.send_update_metadata(&existing, &[]);
         self.send_update_metadata(&ids, &self.context.partitions_with_leadership());
         // 4. They hear what they host.
-        let replicas: Vec<Replica> = ids.iter().flat_map(|id| self.context.replicas_on(*id)).collect();
+        let replicas: Vec<Replica> = ids
+            .iter()
+            .flat_map(|id| self.context.replicas_on(*id))
+            .collect();
         let mut batch = ControllerBrokerRequestBatch::new();
-        let refused =
-            replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::Online, &mut batch);
+        let refused = replica::handle_state_changes(
+            &mut self.context,
+            &replicas,
+            LocalReplicaStep::Online,
+            &mut batch,
+        );
         self.log_refused(&refused);
         self.send(batch);
         // 5. What could not be led may be now.
@@ -117,19 +136,31 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.remove_live_broker(*id);
             self.context.clear_offline_dirs(*id);
         }
-        let replicas = ids.iter().flat_map(|id| self.context.replicas_on(*id)).collect();
+        let replicas = ids
+            .iter()
+            .flat_map(|id| self.context.replicas_on(*id))
+            .collect();
         self.on_replicas_become_offline(replicas).await
     }
 
     /// New leaders are written and announced before in-sync sets are shrunk: clients wait for the former.
-    pub(super) async fn on_replicas_become_offline(&mut self, replicas: Vec<Replica>) -> Result<(), ZkFault> {
+    pub(super) async fn on_replicas_become_offline(
+        &mut self,
+        replicas: Vec<Replica>,
+    ) -> Result<(), ZkFault> {
         let (of_deleted, of_kept): (Vec<Replica>, Vec<Replica>) =
-            replicas.into_iter().partition(|replica| self.context.is_queued_for_deletion(&replica.partition.topic));
+            replicas.into_iter().partition(|replica| {
+                self.context
+                    .is_queued_for_deletion(&replica.partition.topic)
+            });
         // Every partition of the cluster whose leader is gone, not only those of these replicas: what an earlier event
         // missed heals here.
         let leaderless = self.context.partitions_with_offline_leader();
-        let refused =
-            partition::handle_state_changes(&mut self.context, &leaderless, LocalPartitionStep::Offline);
+        let refused = partition::handle_state_changes(
+            &mut self.context,
+            &leaderless,
+            LocalPartitionStep::Offline,
+        );
         self.log_refused(&refused);
         let led = self.trigger_online_partition_state_change().await?;
 
@@ -141,7 +172,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         if !of_deleted.is_empty() {
             let mut batch = ControllerBrokerRequestBatch::new();
-            self.change(OfflineChange::new(of_deleted), &mut batch).await?;
+            self.change(OfflineChange::new(of_deleted), &mut batch)
+                .await?;
             self.send(batch);
         }
         if !informed {
@@ -152,7 +184,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(())
     }
 
-    pub(super) async fn process_broker_modifications(&mut self, id: BrokerId) -> Result<(), ZkFault> {
+    pub(super) async fn process_broker_modifications(
+        &mut self,
+        id: BrokerId,
+    ) -> Result<(), ZkFault> {
         if id == self.settings.own_id || self.context.klamm_ids().contains(&id) {
             return Ok(());
         }
@@ -182,15 +217,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for registration in changed {
             info!(target: log::CONTROLLER, "broker {} changed its registration", registration.broker.id);
             self.ports.brokers.move_broker(&registration);
-            self.context.replace_registration(registration);
+            self.context.add_live_broker(registration);
         }
         let brokers = self.registered_ids();
         self.send_update_metadata(&brokers, &[]);
     }
 
     /// klamm's rack follows the brokers' racks.
-    async fn follow_own_registration(&mut self, registered: &[BrokerRegistration]) -> Result<(), ZkFault> {
-        let changed = self.context.own_broker().and_then(|own| own_broker::changed_registration(own, registered));
+    async fn follow_own_registration(
+        &mut self,
+        registered: &[BrokerRegistration],
+    ) -> Result<(), ZkFault> {
+        let changed = self
+            .context
+            .own_broker()
+            .and_then(|own| own_broker::changed_registration(own, registered));
         if let Some(me) = changed {
             self.ports.zk.update_registration(&me).await?;
             self.context.set_own_broker(me);
@@ -215,20 +256,32 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         if !brokers.is_empty() {
             info!(target: log::CONTROLLER, "Handling log directory failure for brokers {}", join(brokers.iter().copied()));
-            let replicas: Vec<Replica> = brokers.iter().flat_map(|id| self.context.replicas_on(*id)).collect();
+            let replicas: Vec<Replica> = brokers
+                .iter()
+                .flat_map(|id| self.context.replicas_on(*id))
+                .collect();
             let mut batch = ControllerBrokerRequestBatch::new();
-            let refused =
-                replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::Online, &mut batch);
+            let refused = replica::handle_state_changes(
+                &mut self.context,
+                &replicas,
+                LocalReplicaStep::Online,
+                &mut batch,
+            );
             self.log_refused(&refused);
             self.send(batch);
         }
-        let writes: Vec<ZkWrite> =
-            notices.into_iter().map(|notice| ZkWrite::DeleteLogDirEventNotification(notice.name)).collect();
+        let writes: Vec<ZkWrite> = notices
+            .into_iter()
+            .map(|notice| ZkWrite::DeleteLogDirEventNotification(notice.name))
+            .collect();
         self.delete_notifications(&writes).await
     }
 }
 
 /// `1,2,3`, as the Java controller's log shows brokers.
 pub(super) fn join(ids: impl IntoIterator<Item = BrokerId>) -> String {
-    ids.into_iter().map(|id| id.to_string()).collect::<Vec<_>>().join(",")
+    ids.into_iter()
+        .map(|id| id.to_string())
+        .collect::<Vec<_>>()
+        .join(",")
 }

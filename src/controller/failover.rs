@@ -22,7 +22,11 @@ const REREAD_AFTER_MS: u64 = 10_000;
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// The role is won: learn the cluster, then tell it.
-    pub(super) async fn on_controller_failover(&mut self, term: Term, me: Broker) -> Result<(), ZkFault> {
+    pub(super) async fn on_controller_failover(
+        &mut self,
+        term: Term,
+        me: Broker,
+    ) -> Result<(), ZkFault> {
         let began_at_ms = self.ports.clock.now_ms();
         self.context.reset();
         self.context.begin_term(term);
@@ -56,7 +60,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// The operator's word, else the least that any broker said, else what its registration implies.
     fn cluster_protocol(&self) -> InterBrokerProtocol {
-        let said = self.settings.protocol.or_else(|| self.survey.least_protocol());
+        let said = self
+            .settings
+            .protocol
+            .or_else(|| self.survey.least_protocol());
         said.unwrap_or(InterBrokerProtocol::assumed_from_registration(4))
     }
 
@@ -73,7 +80,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if protocol.has_topic_ids() && !before.has_topic_ids() {
             let topics: Vec<TopicName> = self.context.topics().keys().cloned().collect();
             self.process_partition_modifications(&topics).await?;
-            let (brokers, partitions) = (self.registered_ids(), self.context.partitions_with_leadership());
+            let (brokers, partitions) = (
+                self.registered_ids(),
+                self.context.partitions_with_leadership(),
+            );
             self.send_update_metadata(&brokers, &partitions);
         }
         Ok(())
@@ -92,7 +102,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 features::FeaturePlan::Write(write) => write,
             };
             match self.ports.zk.write(&self.term()?, &[write]).await?.pop() {
-                Some(ZkOutcome::VersionConflict | ZkOutcome::AlreadyExists | ZkOutcome::Missing) => {}
+                Some(
+                    ZkOutcome::VersionConflict | ZkOutcome::AlreadyExists | ZkOutcome::Missing,
+                ) => {}
                 Some(ZkOutcome::Refused(why)) => {
                     warn!(target: log::CONTROLLER, "/feature could not be set up: {why}");
                     return Ok(());
@@ -107,9 +119,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn purge_notifications(&mut self) -> Result<(), ZkFault> {
         let log_dirs = self.ports.zk.log_dir_event_notifications().await?;
         let isr_changes = self.ports.zk.isr_change_notifications().await?;
-        let mut writes: Vec<ZkWrite> =
-            log_dirs.into_iter().map(|notice| ZkWrite::DeleteLogDirEventNotification(notice.name)).collect();
-        writes.extend(isr_changes.into_iter().map(|notice| ZkWrite::DeleteIsrChangeNotification(notice.name)));
+        let mut writes: Vec<ZkWrite> = log_dirs
+            .into_iter()
+            .map(|notice| ZkWrite::DeleteLogDirEventNotification(notice.name))
+            .collect();
+        writes.extend(
+            isr_changes
+                .into_iter()
+                .map(|notice| ZkWrite::DeleteIsrChangeNotification(notice.name)),
+        );
         self.delete_notifications(&writes).await
     }
 
@@ -129,7 +147,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     async fn initialize_controller_context(&mut self) -> Result<(), ZkFault> {
         let listed = self.ports.zk.brokers().await?;
-        let (registered, broken) = own_broker::genuine(listed, self.context.klamm_ids(), self.settings.own_id);
+        let (registered, broken) =
+            own_broker::genuine(listed, self.context.klamm_ids(), self.settings.own_id);
         self.warn_broken(broken);
         self.ask_unasked(registered.clone());
         for registration in self.feature_compatible(registered).await? {
@@ -144,7 +163,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Topics that are to be deleted get no leaders meanwhile, as upstream.
     async fn queue_pending_deletions(&mut self) -> Result<(), ZkFault> {
         let topics = self.ports.zk.topic_deletions().await?;
-        let known: Vec<TopicName> = topics.into_iter().filter(|topic| self.context.topic(topic).is_some()).collect();
+        let known: Vec<TopicName> = topics
+            .into_iter()
+            .filter(|topic| self.context.topic(topic).is_some())
+            .collect();
         for topic in &known {
             self.context.queue_for_deletion(topic);
         }
@@ -161,8 +183,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn start_replica_state_machine(&mut self) -> Result<(), ZkFault> {
         let (online, offline) = replica::startup(&mut self.context);
         let mut batch = ControllerBrokerRequestBatch::new();
-        let refused =
-            replica::handle_state_changes(&mut self.context, &online, LocalReplicaStep::Online, &mut batch);
+        let refused = replica::handle_state_changes(
+            &mut self.context,
+            &online,
+            LocalReplicaStep::Online,
+            &mut batch,
+        );
         self.log_refused(&refused);
         self.send(batch);
         if !offline.is_empty() {
@@ -195,12 +221,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     fn start_timers(&mut self) {
         if !self.sweep_is_scheduled {
             self.sweep_is_scheduled = true;
-            self.ports
-                .clock
-                .schedule(self.settings.anti_entropy_period_ms, ControllerEvent::AntiEntropy(Sweep::Begin));
+            self.ports.clock.schedule(
+                self.settings.anti_entropy_period_ms,
+                ControllerEvent::AntiEntropy(Sweep::Begin),
+            );
         }
         if self.context.protocol() < InterBrokerProtocol::new(2, 1, 0) {
-            self.ports.clock.schedule(REREAD_AFTER_MS, ControllerEvent::RereadStates);
+            self.ports
+                .clock
+                .schedule(REREAD_AFTER_MS, ControllerEvent::RereadStates);
         }
     }
 
@@ -215,12 +244,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         };
         let (compatible, kept_out): (Vec<_>, Vec<_>) = registered
             .into_iter()
-            .map(|registration| (features::incompatible(&finalized, &registration.broker), registration))
+            .map(|registration| {
+                (
+                    features::incompatible(&finalized, &registration.broker),
+                    registration,
+                )
+            })
             .partition(|(why, _)| why.is_none());
         for (why, registration) in kept_out {
             let why = why.unwrap_or_default();
-            self.warn_broken([format!("broker {} is kept out of the cluster: {why}", registration.broker.id)]);
+            self.warn_broken([format!(
+                "broker {} is kept out of the cluster: {why}",
+                registration.broker.id
+            )]);
         }
-        Ok(compatible.into_iter().map(|(_, registration)| registration).collect())
+        Ok(compatible
+            .into_iter()
+            .map(|(_, registration)| registration)
+            .collect())
     }
 }

@@ -19,7 +19,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
         if self.context.term().is_none() || !self.is_loaded {
-            self.answer(reply_to, Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)));
+            self.answer(
+                reply_to,
+                Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)),
+            );
             return Ok(());
         }
         if let Err(error) = isr::admit(&self.context, request.from) {
@@ -35,14 +38,24 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let outcomes = match written {
             Ok(outcomes) => outcomes,
             Err(fault) => {
-                self.answer(reply_to, Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)));
+                self.answer(
+                    reply_to,
+                    Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)),
+                );
                 return Err(fault);
             }
         };
         let applied = isr::apply(&mut self.context, &request, decision, &outcomes);
         let reread = self.refresh(applied.reread).await;
         let mut announce = applied.announce;
-        announce.extend(reread.as_ref().map(Vec::as_slice).unwrap_or_default().iter().cloned());
+        announce.extend(
+            reread
+                .as_ref()
+                .map(Vec::as_slice)
+                .unwrap_or_default()
+                .iter()
+                .cloned(),
+        );
         let brokers = self.registered_ids();
         if !announce.is_empty() {
             self.send_update_metadata(&brokers, &announce);
@@ -74,13 +87,18 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.send_update_metadata(&brokers, &changed);
         }
         // Listed ones are deleted even where they could not be read: nobody would ever do it otherwise.
-        let writes: Vec<ZkWrite> =
-            notices.into_iter().map(|notice| ZkWrite::DeleteIsrChangeNotification(notice.name)).collect();
+        let writes: Vec<ZkWrite> = notices
+            .into_iter()
+            .map(|notice| ZkWrite::DeleteIsrChangeNotification(notice.name))
+            .collect();
         self.delete_notifications(&writes).await
     }
 
     /// Reads states again and takes them in; returns those that could be read.
-    pub(super) async fn refresh(&mut self, partitions: Vec<TopicPartition>) -> Result<Vec<TopicPartition>, ZkFault> {
+    pub(super) async fn refresh(
+        &mut self,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<Vec<TopicPartition>, ZkFault> {
         if partitions.is_empty() {
             return Ok(partitions);
         }

@@ -85,7 +85,11 @@ pub struct KafkaController<Z, B, R, C> {
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// A controller that knows nothing yet; its first event is `Startup`.
     pub fn new(settings: ControllerSettings, ports: Ports<Z, B, R, C>) -> Self {
-        let listener_names = settings.listeners.iter().map(|endpoint| endpoint.listener.to_string()).collect();
+        let listener_names = settings
+            .listeners
+            .iter()
+            .map(|endpoint| endpoint.listener.to_string())
+            .collect();
         KafkaController {
             context: ControllerContext::new(),
             candidacy: Candidacy::new(settings.takeover, settings.takeover_delay_ms),
@@ -93,7 +97,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             complaints: Complaints::default(),
             is_loaded: false,
             standing_by: Arc::from("starting"),
-            unclean_rule: UncleanRule::ByConfig { default: settings.unclean_leader_election_enable },
+            unclean_rule: UncleanRule::ByConfig {
+                default: settings.unclean_leader_election_enable,
+            },
             takeover_due_at_ms: None,
             sweep_is_scheduled: false,
             settings,
@@ -128,40 +134,63 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn dispatch(&mut self, event: ControllerEvent) -> Result<Option<Stop>, ZkFault> {
         match event {
             ControllerEvent::Startup => self.process_startup().await,
-            ControllerEvent::ControllerChange | ControllerEvent::KlammNodesChange => self.look_at_role().await,
+            ControllerEvent::ControllerChange | ControllerEvent::KlammNodesChange => {
+                self.look_at_role().await
+            }
             ControllerEvent::Reelect => self.look_at_role().await,
             ControllerEvent::TakeoverDue => self.process_takeover_due().await,
             ControllerEvent::Expire => Ok(self.process_expire()),
             ControllerEvent::RegisterBrokerAndReelect => self.process_startup().await,
             ControllerEvent::BrokerSurveyed(survey) => self.process_broker_surveyed(survey).await,
             ControllerEvent::Shutdown => self.process_shutdown().await.map(Some),
-            ControllerEvent::ControlledShutdown { broker, broker_epoch, reply_to } => {
-                self.process_controlled_shutdown(broker, broker_epoch, reply_to).await.map(none)
+            ControllerEvent::ControlledShutdown {
+                broker,
+                broker_epoch,
+                reply_to,
+            } => self
+                .process_controlled_shutdown(broker, broker_epoch, reply_to)
+                .await
+                .map(none),
+            ControllerEvent::AlterPartitionReceived { request, reply_to } => self
+                .process_alter_partition(request, reply_to)
+                .await
+                .map(none),
+            ControllerEvent::AllocateProducerIds { from, reply_to } => self
+                .process_allocate_producer_ids(from, reply_to)
+                .await
+                .map(none),
+            ControllerEvent::BrokerChange if self.context.term().is_none() => {
+                self.begin_survey().await.map(none)
             }
-            ControllerEvent::AlterPartitionReceived { request, reply_to } => {
-                self.process_alter_partition(request, reply_to).await.map(none)
-            }
-            ControllerEvent::AllocateProducerIds { from, reply_to } => {
-                self.process_allocate_producer_ids(from, reply_to).await.map(none)
-            }
-            ControllerEvent::BrokerChange if self.context.term().is_none() => self.begin_survey().await.map(none),
             _ if self.context.term().is_none() => Ok(None),
             ControllerEvent::BrokerChange => self.process_broker_change().await,
-            ControllerEvent::BrokerModifications(id) => self.process_broker_modifications(id).await.map(none),
-            ControllerEvent::TopicChange => self.process_topic_change().await.map(none),
-            ControllerEvent::PartitionModifications(topic) => {
-                self.process_partition_modifications(&[topic]).await.map(none)
+            ControllerEvent::BrokerModifications(id) => {
+                self.process_broker_modifications(id).await.map(none)
             }
-            ControllerEvent::IsrChangeNotification => self.process_isr_change_notification().await.map(none),
-            ControllerEvent::LogDirEventNotification => self.process_log_dir_event_notification().await.map(none),
+            ControllerEvent::TopicChange => self.process_topic_change().await.map(none),
+            ControllerEvent::PartitionModifications(topic) => self
+                .process_partition_modifications(&[topic])
+                .await
+                .map(none),
+            ControllerEvent::IsrChangeNotification => {
+                self.process_isr_change_notification().await.map(none)
+            }
+            ControllerEvent::LogDirEventNotification => {
+                self.process_log_dir_event_notification().await.map(none)
+            }
             ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
                 self.process_leader_and_isr_response(from, response).await
             }
             ControllerEvent::UpdateMetadataResponseReceived { from, error } => {
                 self.process_update_metadata_response(from, error).await
             }
-            ControllerEvent::StopReplicaResponseReceived { from, deleted, response } => {
-                self.process_stop_replica_response(from, &deleted, &response).await
+            ControllerEvent::StopReplicaResponseReceived {
+                from,
+                deleted,
+                response,
+            } => {
+                self.process_stop_replica_response(from, &deleted, &response)
+                    .await
             }
             ControllerEvent::AntiEntropy(sweep) => self.process_anti_entropy(sweep).await.map(none),
             ControllerEvent::RereadStates => self.process_reread_states().await.map(none),
@@ -197,7 +226,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let mut fetched = Fetched::default();
         if !needs.states.is_empty() {
             let reads = self.ports.zk.partition_states(&needs.states).await?;
-            fetched.states = needs.states.into_iter().zip(reads.into_iter().map(|read| read.map(Into::into))).collect();
+            fetched.states = needs
+                .states
+                .into_iter()
+                .zip(reads.into_iter().map(|read| read.map(Into::into)))
+                .collect();
         }
         if !needs.topic_configs.is_empty() {
             let reads = self.ports.zk.topic_configs(&needs.topic_configs).await?;
@@ -215,11 +248,18 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let mut done = Vec::new();
         loop {
             let needs = ask.needs(&self.context);
-            let fetched = if needs.is_empty() { Fetched::default() } else { self.fetch(needs).await? };
+            let fetched = if needs.is_empty() {
+                Fetched::default()
+            } else {
+                self.fetch(needs).await?
+            };
             let decision = ask.decide(&self.context, &fetched);
             let writes = decision.writes();
-            let outcomes =
-                if writes.is_empty() { Vec::new() } else { self.ports.zk.write(&self.term()?, &writes).await? };
+            let outcomes = if writes.is_empty() {
+                Vec::new()
+            } else {
+                self.ports.zk.write(&self.term()?, &writes).await?
+            };
             let applied = ask.apply(&mut self.context, decision, &outcomes, batch);
             self.log_changes(&applied);
             done.extend(applied.done);
@@ -268,7 +308,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     fn registered_ids(&self) -> Vec<BrokerId> {
-        self.context.live_or_shutting_down_brokers().map(|registration| registration.broker.id).collect()
+        self.context
+            .live_or_shutting_down_brokers()
+            .map(|registration| registration.broker.id)
+            .collect()
     }
 
     fn offline_election(&self) -> ElectionStrategy {
@@ -285,9 +328,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             term,
             is_loaded: self.is_loaded,
             state,
-            brokers: self.context.live_or_shutting_down_brokers().cloned().collect(),
+            brokers: self
+                .context
+                .live_or_shutting_down_brokers()
+                .cloned()
+                .collect(),
             gauges: self.context.gauges(),
-            standing_by: if term.is_some() { Arc::from("") } else { Arc::clone(&self.standing_by) },
+            standing_by: if term.is_some() {
+                Arc::from("")
+            } else {
+                Arc::clone(&self.standing_by)
+            },
         };
         self.ports.replies.publish(snapshot);
     }
@@ -313,15 +364,18 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 /// Java leaves AlterPartition and AllocateProducerIds without an answer, so their senders wait for a time-out.
 pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
     match event {
-        ControllerEvent::ControlledShutdown { reply_to, .. } => {
-            Some((*reply_to, Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH))))
-        }
-        ControllerEvent::AlterPartitionReceived { reply_to, .. } => {
-            Some((*reply_to, Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER))))
-        }
-        ControllerEvent::AllocateProducerIds { reply_to, .. } => {
-            Some((*reply_to, Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER))))
-        }
+        ControllerEvent::ControlledShutdown { reply_to, .. } => Some((
+            *reply_to,
+            Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH)),
+        )),
+        ControllerEvent::AlterPartitionReceived { reply_to, .. } => Some((
+            *reply_to,
+            Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::AllocateProducerIds { reply_to, .. } => Some((
+            *reply_to,
+            Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER)),
+        )),
         _ => None,
     }
 }
@@ -330,4 +384,3 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
 fn none(_: ()) -> Option<Stop> {
     None
 }
-

@@ -56,7 +56,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     return Ok(Err(KafkaError::UNKNOWN_SERVER_ERROR));
                 }
             };
-            let write = ZkWrite::SetProducerIdBlock { block, expected: version };
+            let write = ZkWrite::SetProducerIdBlock {
+                block,
+                expected: version,
+            };
             match self.ports.zk.write(&self.term()?, &[write]).await?.pop() {
                 Some(ZkOutcome::Written { .. }) => return Ok(Ok(block)),
                 Some(ZkOutcome::VersionConflict | ZkOutcome::Missing) => {}

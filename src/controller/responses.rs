@@ -20,12 +20,19 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(None);
         }
         if !response.error.is_none() {
-            return self.look_again_after(from, "LeaderAndIsr", response.error).await;
+            return self
+                .look_again_after(from, "LeaderAndIsr", response.error)
+                .await;
         }
         let mut newly_offline = Vec::new();
         for (topic, partition, error) in response.partitions {
-            let Some(topic) = self.resolve(&topic) else { continue };
-            let replica = Replica { partition: TopicPartition { topic, partition }, broker: from.broker };
+            let Some(topic) = self.resolve(&topic) else {
+                continue;
+            };
+            let replica = Replica {
+                partition: TopicPartition { topic, partition },
+                broker: from.broker,
+            };
             match error {
                 KafkaError::KAFKA_STORAGE_ERROR => {
                     if self.context.set_replica_on_offline_dir(&replica, true) {
@@ -70,7 +77,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if response.error.is_none() || !self.is_current(from) {
             return Ok(None);
         }
-        self.look_again_after(from, "StopReplica", response.error).await
+        self.look_again_after(from, "StopReplica", response.error)
+            .await
     }
 
     /// 11: the broker follows a later controller. 77: it was registered again, its next incarnation is in ZooKeeper.
@@ -99,7 +107,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     fn is_current(&self, from: Incarnation) -> bool {
-        self.context.registration(from.broker).is_some_and(|registration| registration.epoch == from.epoch)
+        self.context
+            .registration(from.broker)
+            .is_some_and(|registration| registration.epoch == from.epoch)
     }
 
     fn resolve(&self, topic: &TopicReference) -> Option<TopicName> {

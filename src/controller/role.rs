@@ -50,10 +50,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             let is_active = self.context.term().is_some();
             let now_ms = self.ports.clock.now_ms();
-            match self.candidacy.intent(&view, &self.survey, is_active, now_ms) {
+            match self
+                .candidacy
+                .intent(&view, &self.survey, is_active, now_ms)
+            {
                 Intent::Keep => return Ok(None),
                 Intent::WaitUntil { at_ms } => {
-                    self.stand_by(&format!("the role was lost; trying for it again in {} ms", at_ms - now_ms));
+                    self.stand_by(&format!(
+                        "the role was lost; trying for it again in {} ms",
+                        at_ms - now_ms
+                    ));
                     self.schedule_takeover(at_ms - now_ms);
                     return Ok(None);
                 }
@@ -72,7 +78,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let Some(term) = self.context.term() else {
             return Ok(None);
         };
-        let same_epoch = view.epoch.is_some_and(|epoch| epoch.epoch_zk_version == term.epoch_zk_version);
+        let same_epoch = view
+            .epoch
+            .is_some_and(|epoch| epoch.epoch_zk_version == term.epoch_zk_version);
         if view.holder == Holder::Ourselves && same_epoch && !view.migrating {
             return Ok(None);
         }
@@ -90,7 +98,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// One try, decided on `view`.
     async fn take_role(&mut self, view: &RoleView) -> Result<Taken, ZkFault> {
-        let me = own_broker::own_broker(self.settings.own_id, &self.settings.listeners, self.survey.registered());
+        let me = own_broker::own_broker(
+            self.settings.own_id,
+            &self.settings.listeners,
+            self.survey.registered(),
+        );
         let began_at_ms = self.ports.clock.now_ms();
         let Taking::Won(term) = self.ports.zk.take_role(view, &me).await? else {
             return Ok(Taken::Raced);
@@ -120,7 +132,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     fn schedule_takeover(&mut self, delay_ms: u64) {
         let due_at_ms = self.ports.clock.now_ms().saturating_add(delay_ms);
         self.takeover_due_at_ms = Some(due_at_ms);
-        self.ports.clock.schedule(delay_ms, crate::event::ControllerEvent::TakeoverDue);
+        self.ports
+            .clock
+            .schedule(delay_ms, crate::event::ControllerEvent::TakeoverDue);
     }
 
     /// Asks the brokers that are registered now and were not asked yet.
@@ -136,7 +150,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(())
     }
 
-    pub(super) async fn process_broker_surveyed(&mut self, survey: BrokerSurvey) -> Result<Option<Stop>, ZkFault> {
+    pub(super) async fn process_broker_surveyed(
+        &mut self,
+        survey: BrokerSurvey,
+    ) -> Result<Option<Stop>, ZkFault> {
         self.survey.answered(survey);
         if self.context.term().is_some() {
             if let Verdict::Unfit(unfit) = self.survey.verdict()

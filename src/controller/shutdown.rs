@@ -22,7 +22,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
         if self.context.term().is_none() || !self.is_loaded {
-            self.answer(reply_to, Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH)));
+            self.answer(
+                reply_to,
+                Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH)),
+            );
             return Ok(());
         }
         if let Err(error) = shutdown::admit(&self.context, broker, broker_epoch) {
@@ -32,7 +35,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         let outcome = self.move_away_from(broker).await;
         let answer = outcome.as_ref().map(|remaining| remaining.clone());
-        self.answer(reply_to, Answer::ControlledShutdown(answer.map_err(|_| KafkaError::STALE_CONTROLLER_EPOCH)));
+        self.answer(
+            reply_to,
+            Answer::ControlledShutdown(answer.map_err(|_| KafkaError::STALE_CONTROLLER_EPOCH)),
+        );
         outcome.map(|_| ())
     }
 
@@ -49,8 +55,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.send(batch);
         }
         if !plan.followed.is_empty() {
-            let followed: Vec<Replica> =
-                plan.followed.into_iter().map(|partition| Replica { partition, broker }).collect();
+            let followed: Vec<Replica> = plan
+                .followed
+                .into_iter()
+                .map(|partition| Replica { partition, broker })
+                .collect();
             // It stops fetching before the others hear that it left their in-sync sets, or it would rejoin at once.
             let mut batch = ControllerBrokerRequestBatch::new();
             for replica in &followed {
@@ -58,7 +67,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             self.send(batch);
             let mut batch = ControllerBrokerRequestBatch::new();
-            self.change(OfflineChange::new(followed), &mut batch).await?;
+            self.change(OfflineChange::new(followed), &mut batch)
+                .await?;
             self.send(batch);
         }
         let remaining = shutdown::remaining(&self.context, broker);

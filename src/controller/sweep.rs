@@ -3,6 +3,8 @@
 //! A sweep goes in slices, each an event of its own, so that nothing waits long behind it. It decides nothing itself:
 //! what differs is handled as the watch would have had it handled. Upstream has no counterpart.
 
+use std::ops::Bound;
+
 use super::{KafkaController, log};
 use crate::effect::Read;
 use crate::event::{ControllerEvent, Sweep};
@@ -26,7 +28,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             Some(after) => (0, Sweep::Topics { after }),
             None => (self.settings.anti_entropy_period_ms, Sweep::Begin),
         };
-        self.ports.clock.schedule(delay_ms, ControllerEvent::AntiEntropy(event));
+        self.ports
+            .clock
+            .schedule(delay_ms, ControllerEvent::AntiEntropy(event));
         Ok(())
     }
 
@@ -42,30 +46,51 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// Compares one slice; returns its last name, or `None` after the last slice.
-    async fn sweep_topics(&mut self, after: Option<TopicName>) -> Result<Option<TopicName>, ZkFault> {
+    async fn sweep_topics(
+        &mut self,
+        after: Option<TopicName>,
+    ) -> Result<Option<TopicName>, ZkFault> {
         let slice: Vec<(TopicName, i32)> = self
             .context
-            .topics_after(after.as_ref())
+            .topics()
+            .range((
+                after.as_ref().map_or(Bound::Unbounded, Bound::Excluded),
+                Bound::Unbounded,
+            ))
             .take(SLICE)
             .map(|(name, topic)| (name.clone(), topic.znode_version))
             .collect();
         let names: Vec<TopicName> = slice.iter().map(|(name, _)| name.clone()).collect();
-        let reads = if names.is_empty() { Vec::new() } else { self.ports.zk.topics(&names).await? };
-        let differs = slice.iter().zip(reads).filter_map(|((name, version), read)| match read {
-            Read::Found(znode) if znode.version != *version => Some(name.clone()),
-            _ => None,
-        });
+        let reads = if names.is_empty() {
+            Vec::new()
+        } else {
+            self.ports.zk.topics(&names).await?
+        };
+        let differs = slice
+            .iter()
+            .zip(reads)
+            .filter_map(|((name, version), read)| match read {
+                Read::Found(znode) if znode.version != *version => Some(name.clone()),
+                _ => None,
+            });
         let changed: Vec<TopicName> = differs.collect();
         if !changed.is_empty() {
             self.process_partition_modifications(&changed).await?;
         }
-        Ok(if slice.len() == SLICE { names.into_iter().last() } else { None })
+        Ok(if slice.len() == SLICE {
+            names.into_iter().last()
+        } else {
+            None
+        })
     }
 
     /// Reads every state again; what changed is announced in full.
     pub(super) async fn process_reread_states(&mut self) -> Result<(), ZkFault> {
         let partitions = self.context.partitions_with_leadership();
-        let known: Vec<_> = partitions.iter().map(|p| self.context.leadership(p).map(|s| s.partition_epoch())).collect();
+        let known: Vec<_> = partitions
+            .iter()
+            .map(|p| self.context.leadership(p).map(|s| s.partition_epoch()))
+            .collect();
         let reads = self.ports.zk.partition_states(&partitions).await?;
         let mut changed: Vec<TopicPartition> = Vec::new();
         for ((partition, known), read) in partitions.into_iter().zip(known).zip(reads) {

@@ -40,8 +40,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The nodes of these topics changed, or may have: new partitions are led, other changes are ignored as upstream.
-    pub(super) async fn process_partition_modifications(&mut self, topics: &[TopicName]) -> Result<(), ZkFault> {
-        let known = topics.iter().filter(|topic| self.context.topic(topic).is_some()).cloned().collect();
+    pub(super) async fn process_partition_modifications(
+        &mut self,
+        topics: &[TopicName],
+    ) -> Result<(), ZkFault> {
+        let known = topics
+            .iter()
+            .filter(|topic| self.context.topic(topic).is_some())
+            .cloned()
+            .collect();
         let new = self.take_in_topics(known, Unknown::AreNew).await?;
         if !new.is_empty() {
             info!(target: log::CONTROLLER, "New partitions: {} (first {})", new.len(), new[0]);
@@ -79,15 +86,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     Read::Broken(why) => self.warn_broken([why]),
                 }
             }
-            let intakes: Vec<Intake> = found.into_iter().map(|(name, znode)| self.vet(name, znode)).collect();
+            let intakes: Vec<Intake> = found
+                .into_iter()
+                .map(|(name, znode)| self.vet(name, znode))
+                .collect();
             if unknown == Unknown::MayHaveState {
                 self.take_in_states(&intakes).await?;
             }
             let load = load.get_or_insert_with(|| Load::of(&self.context));
             let intakes = self.amend(intakes, load);
             let writes: Vec<ZkWrite> = intakes.iter().filter_map(Intake::rewrite).collect();
-            let outcomes =
-                if writes.is_empty() { Vec::new() } else { self.ports.zk.write(&self.term()?, &writes).await? };
+            let outcomes = if writes.is_empty() {
+                Vec::new()
+            } else {
+                self.ports.zk.write(&self.term()?, &writes).await?
+            };
             pending = self.settle(intakes, outcomes, &mut stateless);
         }
         Ok(stateless)
@@ -99,28 +112,33 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.warn_broken(found.refused.iter().map(|(partition, why)| {
             format!("/brokers/topics/{topic}: partition {partition} is ignored: {why}")
         }));
-        Intake { topic, znode, new: found.accepted, amended: false }
+        Intake {
+            topic,
+            znode,
+            new: found.accepted,
+            amended: false,
+        }
     }
 
     /// The states of partitions that an earlier controller led.
     async fn take_in_states(&mut self, intakes: &[Intake]) -> Result<(), ZkFault> {
         for intake in intakes {
-            self.context.put_topic(&intake.topic, intake.znode.topic_id, intake.znode.version);
+            self.context
+                .put_topic(&intake.topic, intake.znode.topic_id, intake.znode.version);
             for (partition, assignment) in &intake.new {
                 self.context.put_assignment(partition, assignment.clone());
             }
         }
-        let partitions: Vec<TopicPartition> =
-            intakes.iter().flat_map(|intake| intake.new.iter().map(|(partition, _)| partition.clone())).collect();
+        let partitions: Vec<TopicPartition> = intakes
+            .iter()
+            .flat_map(|intake| intake.new.iter().map(|(partition, _)| partition.clone()))
+            .collect();
         let reads = self.ports.zk.partition_states(&partitions).await?;
         for (partition, read) in partitions.iter().zip(reads) {
             match read {
                 Read::Found(state) => self.context.put_leadership(partition, state.into()),
                 Read::Missing => {}
-                Read::Broken(why) => {
-                    self.warn_broken([why]);
-                    self.context.remove_partition(partition);
-                }
+                Read::Broken(why) => self.warn_broken([why]),
             }
         }
         Ok(())
@@ -133,8 +151,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             let new = std::mem::take(&mut intake.new);
             for (partition, assignment) in new {
                 let has_state = self.context.leadership(&partition).is_some();
-                let sanitised =
-                    if has_state { Ok(None) } else { sanitise::without_klamm(&self.context, &assignment, load) };
+                let sanitised = if has_state {
+                    Ok(None)
+                } else {
+                    sanitise::without_klamm(&self.context, &assignment, load)
+                };
                 match sanitised {
                     Ok(None) => intake.new.push((partition, assignment)),
                     Ok(Some(replaced)) => {
@@ -221,7 +242,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     continue;
                 }
             };
-            self.context.put_topic(&intake.topic, intake.znode.topic_id, version);
+            self.context
+                .put_topic(&intake.topic, intake.znode.topic_id, version);
             for (partition, assignment) in intake.new {
                 self.context.put_assignment(&partition, assignment);
                 if self.context.leadership(&partition).is_none() {
@@ -233,9 +255,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// New → led: partitions and replicas go through the same four steps as upstream.
-    async fn on_new_partition_creation(&mut self, partitions: Vec<TopicPartition>) -> Result<(), ZkFault> {
-        let (deleting, partitions): (Vec<_>, Vec<_>) =
-            partitions.into_iter().partition(|partition| self.context.is_queued_for_deletion(&partition.topic));
+    async fn on_new_partition_creation(
+        &mut self,
+        partitions: Vec<TopicPartition>,
+    ) -> Result<(), ZkFault> {
+        let (deleting, partitions): (Vec<_>, Vec<_>) = partitions
+            .into_iter()
+            .partition(|partition| self.context.is_queued_for_deletion(&partition.topic));
         if let Some(first) = deleting.first() {
             info!(target: log::CONTROLLER, "{} new partitions of topics being deleted are not created, {first} first", deleting.len());
         }
@@ -243,15 +269,28 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(());
         }
         let mut batch = ControllerBrokerRequestBatch::new();
-        let refused = partition::handle_state_changes(&mut self.context, &partitions, LocalPartitionStep::New);
+        let refused = partition::handle_state_changes(
+            &mut self.context,
+            &partitions,
+            LocalPartitionStep::New,
+        );
         self.log_refused(&refused);
         let replicas = self.replicas_of(&partitions);
-        let refused = replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::New, &mut batch);
+        let refused = replica::handle_state_changes(
+            &mut self.context,
+            &replicas,
+            LocalReplicaStep::New,
+            &mut batch,
+        );
         self.log_refused(&refused);
         let ask = OnlineChange::new(partitions, self.offline_election());
         self.change(ask, &mut batch).await?;
-        let refused =
-            replica::handle_state_changes(&mut self.context, &replicas, LocalReplicaStep::Online, &mut batch);
+        let refused = replica::handle_state_changes(
+            &mut self.context,
+            &replicas,
+            LocalReplicaStep::Online,
+            &mut batch,
+        );
         self.log_refused(&refused);
         self.send(batch);
         Ok(())
@@ -260,7 +299,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     fn replicas_of(&self, partitions: &[TopicPartition]) -> Vec<Replica> {
         let replicas = partitions.iter().flat_map(|partition| {
             let brokers = self.context.replicas(partition);
-            brokers.iter().map(|broker| Replica { partition: partition.clone(), broker }).collect::<Vec<_>>()
+            brokers
+                .iter()
+                .map(|broker| Replica {
+                    partition: partition.clone(),
+                    broker,
+                })
+                .collect::<Vec<_>>()
         });
         replicas.collect()
     }
@@ -276,12 +321,17 @@ struct Intake {
 
 impl Intake {
     fn replace(&mut self, partition: &TopicPartition, assignment: ReplicaAssignment) {
-        self.znode.partitions.insert(partition.partition, assignment);
+        self.znode
+            .partitions
+            .insert(partition.partition, assignment);
         self.amended = true;
     }
 
     fn rewrite(&self) -> Option<ZkWrite> {
-        self.amended.then(|| ZkWrite::SetTopic { topic: self.topic.clone(), znode: self.znode.clone() })
+        self.amended.then(|| ZkWrite::SetTopic {
+            topic: self.topic.clone(),
+            znode: self.znode.clone(),
+        })
     }
 }
 

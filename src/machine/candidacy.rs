@@ -43,7 +43,9 @@ pub enum StandingBy {
     #[error("the role was handed back: /klamm/hold exists; `klamm takeover` lifts it")]
     OnHold,
     /// KRaft is in play.
-    #[error("a KRaft migration is under way in this cluster (/migration exists or /controller is KRaft's): klamm keeps out")]
+    #[error(
+        "a KRaft migration is under way in this cluster (/migration exists or /controller is KRaft's): klamm keeps out"
+    )]
     Kraft,
     /// Another klamm leads.
     #[error("klamm {0} holds the role; this one takes over when it is gone")]
@@ -63,7 +65,9 @@ pub enum StandingBy {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     /// Half or more of the brokers did not answer.
-    #[error("{silent} of {total} registered brokers did not answer within 5 s ({names}): klamm takes no role that it could not fulfil; check that it reaches their inter-broker listener")]
+    #[error(
+        "{silent} of {total} registered brokers did not answer within 5 s ({names}): klamm takes no role that it could not fulfil; check that it reaches their inter-broker listener"
+    )]
     TooManySilent {
         /// How many were silent.
         silent: usize,
@@ -73,7 +77,9 @@ pub enum Unfit {
         names: String,
     },
     /// A listener is secured.
-    #[error("broker {broker} has the listener {listener} with {protocol}: klamm speaks PLAINTEXT only so far and would announce itself on a listener that it can't serve")]
+    #[error(
+        "broker {broker} has the listener {listener} with {protocol}: klamm speaks PLAINTEXT only so far and would announce itself on a listener that it can't serve"
+    )]
     SecuredListener {
         /// Whose.
         broker: BrokerId,
@@ -83,7 +89,9 @@ pub enum Unfit {
         protocol: &'static str,
     },
     /// A listener name that klamm has no endpoint for.
-    #[error("broker {broker} has a listener named {listener} and klamm.listeners has none of that name: brokers and clients on it could not find the controller; add {listener}://HOST:PORT to klamm.listeners")]
+    #[error(
+        "broker {broker} has a listener named {listener} and klamm.listeners has none of that name: brokers and clients on it could not find the controller; add {listener}://HOST:PORT to klamm.listeners"
+    )]
     ListenerMissing {
         /// Whose.
         broker: BrokerId,
@@ -91,7 +99,9 @@ pub enum Unfit {
         listener: String,
     },
     /// Brokers authorize.
-    #[error("broker {broker} has authorizer.class.name={authorizer}: klamm can't authorize requests so far and must not answer them in that broker's place")]
+    #[error(
+        "broker {broker} has authorizer.class.name={authorizer}: klamm can't authorize requests so far and must not answer them in that broker's place"
+    )]
     Authorizer {
         /// Whose.
         broker: BrokerId,
@@ -122,7 +132,13 @@ pub struct Candidacy {
 impl Candidacy {
     /// `base_delay_ms` is `klamm.takeover.delay.ms`.
     pub fn new(policy: TakeoverPolicy, base_delay_ms: u64) -> Candidacy {
-        Candidacy { policy, base_delay_ms, delay_ms: base_delay_ms, taken_at_ms: None, not_before_ms: 0 }
+        Candidacy {
+            policy,
+            base_delay_ms,
+            delay_ms: base_delay_ms,
+            taken_at_ms: None,
+            not_before_ms: 0,
+        }
     }
 
     /// Notes that the role was taken.
@@ -140,7 +156,10 @@ impl Candidacy {
             self.delay_ms = self.base_delay_ms;
         }
         self.not_before_ms = now_ms.saturating_add(self.delay_ms);
-        self.delay_ms = self.delay_ms.saturating_mul(2).clamp(self.base_delay_ms, TAKEOVER_DELAY_MS_MAX);
+        self.delay_ms = self
+            .delay_ms
+            .saturating_mul(2)
+            .clamp(self.base_delay_ms, TAKEOVER_DELAY_MS_MAX);
     }
 
     /// What to do, seeing `view` at `now_ms`. `is_active`: this process acts under the epoch in `view` right now.
@@ -164,7 +183,9 @@ impl Candidacy {
             Holder::Broker { .. } | Holder::Unreadable { .. } => true,
         };
         if waits && now_ms < self.not_before_ms {
-            return Intent::WaitUntil { at_ms: self.not_before_ms };
+            return Intent::WaitUntil {
+                at_ms: self.not_before_ms,
+            };
         }
         match survey.verdict() {
             Verdict::Pending => Intent::StandBy(StandingBy::SurveyPending),
@@ -198,7 +219,10 @@ pub enum Verdict {
 impl Survey {
     /// `own_listeners`: the names in `klamm.listeners`.
     pub fn new(own_listeners: Vec<String>) -> Survey {
-        Survey { own_listeners, ..Survey::default() }
+        Survey {
+            own_listeners,
+            ..Survey::default()
+        }
     }
 
     /// Begins, or goes on, with the brokers registered now; returns those that have to be asked.
@@ -211,7 +235,11 @@ impl Survey {
                     && !self.was_silent(known.broker.id)
             })
         };
-        let unasked: Vec<_> = registered.iter().filter(|r| !asked_before(r)).cloned().collect();
+        let unasked: Vec<_> = registered
+            .iter()
+            .filter(|r| !asked_before(r))
+            .cloned()
+            .collect();
         for registration in &unasked {
             self.answers.remove(&registration.broker.id);
         }
@@ -227,8 +255,16 @@ impl Survey {
     /// Notes an answer. One of an older incarnation is dropped.
     pub fn answered(&mut self, survey: BrokerSurvey) {
         let Incarnation { broker, epoch } = survey.incarnation;
-        if self.registered.iter().any(|known| known.broker.id == broker && known.epoch == epoch) {
-            if let SurveyOutcome::Answered { protocol: Some(protocol), .. } = &survey.outcome {
+        if self
+            .registered
+            .iter()
+            .any(|known| known.broker.id == broker && known.epoch == epoch)
+        {
+            if let SurveyOutcome::Answered {
+                protocol: Some(protocol),
+                ..
+            } = &survey.outcome
+            {
                 self.last_protocols.insert(broker, *protocol);
             }
             self.answers.insert(broker, survey);
@@ -252,7 +288,9 @@ impl Survey {
     pub fn least_protocol(&self) -> Option<InterBrokerProtocol> {
         let of_each = self.registered.iter().map(|registration| {
             let last_said = self.last_protocols.get(&registration.broker.id).copied();
-            last_said.unwrap_or_else(|| InterBrokerProtocol::assumed_from_registration(registration.json_version))
+            last_said.unwrap_or_else(|| {
+                InterBrokerProtocol::assumed_from_registration(registration.json_version)
+            })
         });
         of_each.min()
     }
@@ -267,23 +305,39 @@ impl Survey {
         }
         let (total, silent) = (self.registered.len(), self.silent());
         if total > 0 && silent.len() * 2 >= total {
-            let names: Vec<_> = silent.iter().map(|(id, why)| format!("broker {id}: {why}")).collect();
-            return Verdict::Unfit(Unfit::TooManySilent { silent: silent.len(), total, names: names.join("; ") });
+            let names: Vec<_> = silent
+                .iter()
+                .map(|(id, why)| format!("broker {id}: {why}"))
+                .collect();
+            return Verdict::Unfit(Unfit::TooManySilent {
+                silent: silent.len(),
+                total,
+                names: names.join("; "),
+            });
         }
         Verdict::Fit
     }
 
     fn was_silent(&self, id: BrokerId) -> bool {
-        self.answers.get(&id).is_some_and(|survey| matches!(survey.outcome, SurveyOutcome::Silent(_)))
+        self.answers
+            .get(&id)
+            .is_some_and(|survey| matches!(survey.outcome, SurveyOutcome::Silent(_)))
     }
 
     fn unfit_registration(&self) -> Option<Unfit> {
-        let endpoints = self.registered.iter().flat_map(|r| r.broker.endpoints.iter().map(|e| (r.broker.id, e)));
+        let endpoints = self
+            .registered
+            .iter()
+            .flat_map(|r| r.broker.endpoints.iter().map(|e| (r.broker.id, e)));
         endpoints.into_iter().find_map(|(broker, endpoint)| {
             let listener = endpoint.listener.to_string();
             if endpoint.security_protocol != SecurityProtocol::Plaintext {
                 let protocol = endpoint.security_protocol.name();
-                return Some(Unfit::SecuredListener { broker, listener, protocol });
+                return Some(Unfit::SecuredListener {
+                    broker,
+                    listener,
+                    protocol,
+                });
             }
             let has_it = self.own_listeners.iter().any(|own| *own == listener);
             (!has_it).then_some(Unfit::ListenerMissing { broker, listener })
@@ -291,13 +345,19 @@ impl Survey {
     }
 
     fn unfit_answer(&self) -> Option<Unfit> {
-        self.answers.iter().find_map(|(id, survey)| match &survey.outcome {
-            SurveyOutcome::NotZooKeeperMode => Some(Unfit::NotZooKeeperMode(*id)),
-            SurveyOutcome::Answered { authorizer: Some(authorizer), .. } => {
-                Some(Unfit::Authorizer { broker: *id, authorizer: authorizer.clone() })
-            }
-            _ => None,
-        })
+        self.answers
+            .iter()
+            .find_map(|(id, survey)| match &survey.outcome {
+                SurveyOutcome::NotZooKeeperMode => Some(Unfit::NotZooKeeperMode(*id)),
+                SurveyOutcome::Answered {
+                    authorizer: Some(authorizer),
+                    ..
+                } => Some(Unfit::Authorizer {
+                    broker: *id,
+                    authorizer: authorizer.clone(),
+                }),
+                _ => None,
+            })
     }
 }
 
@@ -308,14 +368,41 @@ mod tests {
     use crate::model::{Broker, BrokerEpoch, ControllerEpoch, Endpoint, Features};
 
     fn view(holder: Holder) -> RoleView {
-        let epoch = Some(Term { epoch: ControllerEpoch(7), epoch_zk_version: 7 });
-        RoleView { epoch, holder, own_registration: None, on_hold: false, migrating: false }
+        let epoch = Some(Term {
+            epoch: ControllerEpoch(7),
+            epoch_zk_version: 7,
+        });
+        RoleView {
+            epoch,
+            holder,
+            own_registration: None,
+            on_hold: false,
+            migrating: false,
+        }
     }
 
-    fn registration(id: i32, listener: &str, security_protocol: SecurityProtocol) -> BrokerRegistration {
-        let endpoint = Endpoint { listener: listener.into(), host: "h".into(), port: 9092, security_protocol };
-        let broker = Broker { id: BrokerId(id), endpoints: vec![endpoint], rack: None, features: Features::new() };
-        BrokerRegistration { broker, epoch: BrokerEpoch(100 + i64::from(id)), json_version: 4 }
+    fn registration(
+        id: i32,
+        listener: &str,
+        security_protocol: SecurityProtocol,
+    ) -> BrokerRegistration {
+        let endpoint = Endpoint {
+            listener: listener.into(),
+            host: "h".into(),
+            port: 9092,
+            security_protocol,
+        };
+        let broker = Broker {
+            id: BrokerId(id),
+            endpoints: vec![endpoint],
+            rack: None,
+            features: Features::new(),
+        };
+        BrokerRegistration {
+            broker,
+            epoch: BrokerEpoch(100 + i64::from(id)),
+            json_version: 4,
+        }
     }
 
     fn plain(id: i32) -> BrokerRegistration {
@@ -323,12 +410,24 @@ mod tests {
     }
 
     fn answer(id: i32, outcome: SurveyOutcome) -> BrokerSurvey {
-        let incarnation = Incarnation { broker: BrokerId(id), epoch: BrokerEpoch(100 + i64::from(id)) };
-        BrokerSurvey { incarnation, outcome }
+        let incarnation = Incarnation {
+            broker: BrokerId(id),
+            epoch: BrokerEpoch(100 + i64::from(id)),
+        };
+        BrokerSurvey {
+            incarnation,
+            outcome,
+        }
     }
 
     fn fine(id: i32) -> BrokerSurvey {
-        answer(id, SurveyOutcome::Answered { protocol: None, authorizer: None })
+        answer(
+            id,
+            SurveyOutcome::Answered {
+                protocol: None,
+                authorizer: None,
+            },
+        )
     }
 
     fn survey_of(registered: Vec<BrokerRegistration>, answers: Vec<BrokerSurvey>) -> Survey {
@@ -346,48 +445,96 @@ mod tests {
     fn who_holds_the_role_decides_whether_to_take_it() {
         let always = Candidacy::new(TakeoverPolicy::Always, 5_000);
         let vacant = Candidacy::new(TakeoverPolicy::Vacant, 5_000);
-        let by_broker = Holder::Broker { id: BrokerId(1), version: 0 };
-        let by_klamm = Holder::Klamm { id: BrokerId(900), version: 0 };
-        let unreadable = Holder::Unreadable { version: 0, why: "not JSON".to_owned() };
+        let by_broker = Holder::Broker {
+            id: BrokerId(1),
+            version: 0,
+        };
+        let by_klamm = Holder::Klamm {
+            id: BrokerId(900),
+            version: 0,
+        };
+        let unreadable = Holder::Unreadable {
+            version: 0,
+            why: "not JSON".to_owned(),
+        };
         let rows = [
             (Holder::Nobody, Intent::Take, Intent::Take),
             (Holder::Namesake { version: 0 }, Intent::Take, Intent::Take),
             (Holder::Ourselves, Intent::Take, Intent::Take),
-            (by_broker, Intent::Take, Intent::StandBy(StandingBy::HeldByBroker(BrokerId(1)))),
+            (
+                by_broker,
+                Intent::Take,
+                Intent::StandBy(StandingBy::HeldByBroker(BrokerId(1))),
+            ),
             (unreadable, Intent::Take, Intent::Take),
             (
                 by_klamm,
                 Intent::StandBy(StandingBy::AnotherKlamm(BrokerId(900))),
                 Intent::StandBy(StandingBy::AnotherKlamm(BrokerId(900))),
             ),
-            (Holder::Kraft, Intent::StandBy(StandingBy::Kraft), Intent::StandBy(StandingBy::Kraft)),
+            (
+                Holder::Kraft,
+                Intent::StandBy(StandingBy::Kraft),
+                Intent::StandBy(StandingBy::Kraft),
+            ),
         ];
         for (holder, if_always, if_vacant) in rows {
-            assert_eq!(always.intent(&view(holder.clone()), &fit(), false, 0), if_always, "{holder:?}");
-            assert_eq!(vacant.intent(&view(holder.clone()), &fit(), false, 0), if_vacant, "{holder:?}");
+            assert_eq!(
+                always.intent(&view(holder.clone()), &fit(), false, 0),
+                if_always,
+                "{holder:?}"
+            );
+            assert_eq!(
+                vacant.intent(&view(holder.clone()), &fit(), false, 0),
+                if_vacant,
+                "{holder:?}"
+            );
         }
     }
 
     #[test]
     fn a_hold_or_a_migration_keeps_it_from_contending_even_for_a_vacant_role() {
         let candidacy = Candidacy::new(TakeoverPolicy::Always, 5_000);
-        let held = RoleView { on_hold: true, ..view(Holder::Nobody) };
-        assert_eq!(candidacy.intent(&held, &fit(), false, 0), Intent::StandBy(StandingBy::OnHold));
-        let migrating = RoleView { migrating: true, ..view(Holder::Ourselves) };
-        assert_eq!(candidacy.intent(&migrating, &fit(), true, 0), Intent::StandBy(StandingBy::Kraft));
+        let held = RoleView {
+            on_hold: true,
+            ..view(Holder::Nobody)
+        };
+        assert_eq!(
+            candidacy.intent(&held, &fit(), false, 0),
+            Intent::StandBy(StandingBy::OnHold)
+        );
+        let migrating = RoleView {
+            migrating: true,
+            ..view(Holder::Ourselves)
+        };
+        assert_eq!(
+            candidacy.intent(&migrating, &fit(), true, 0),
+            Intent::StandBy(StandingBy::Kraft)
+        );
     }
 
     #[test]
     fn each_quick_loss_doubles_the_wait_for_a_held_role_but_never_for_a_vacant_one() {
         let mut candidacy = Candidacy::new(TakeoverPolicy::Always, 5_000);
-        let held = view(Holder::Broker { id: BrokerId(1), version: 3 });
+        let held = view(Holder::Broker {
+            id: BrokerId(1),
+            version: 3,
+        });
         let mut now_ms = 0;
-        for expected_ms in [5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 900_000, 900_000] {
+        for expected_ms in [
+            5_000, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 900_000, 900_000,
+        ] {
             candidacy.role_taken(now_ms);
             candidacy.role_lost(now_ms);
             let at_ms = now_ms + expected_ms;
-            assert_eq!(candidacy.intent(&held, &fit(), false, now_ms), Intent::WaitUntil { at_ms });
-            assert_eq!(candidacy.intent(&view(Holder::Nobody), &fit(), false, now_ms), Intent::Take);
+            assert_eq!(
+                candidacy.intent(&held, &fit(), false, now_ms),
+                Intent::WaitUntil { at_ms }
+            );
+            assert_eq!(
+                candidacy.intent(&view(Holder::Nobody), &fit(), false, now_ms),
+                Intent::Take
+            );
             assert_eq!(candidacy.intent(&held, &fit(), false, at_ms), Intent::Take);
             now_ms = at_ms;
         }
@@ -396,7 +543,9 @@ mod tests {
         candidacy.role_lost(long_after);
         assert_eq!(
             candidacy.intent(&held, &fit(), false, long_after),
-            Intent::WaitUntil { at_ms: long_after + 5_000 }
+            Intent::WaitUntil {
+                at_ms: long_after + 5_000
+            }
         );
     }
 
@@ -406,42 +555,96 @@ mod tests {
         let survey = survey_of(registered.clone(), vec![fine(1), fine(2)]);
         assert_eq!(survey.verdict(), Verdict::Pending);
         let silent = answer(3, SurveyOutcome::Silent("connection refused".to_owned()));
-        assert_eq!(survey_of(registered.clone(), vec![fine(1), fine(2), silent.clone()]).verdict(), Verdict::Fit);
+        assert_eq!(
+            survey_of(registered.clone(), vec![fine(1), fine(2), silent.clone()]).verdict(),
+            Verdict::Fit
+        );
         let silent_too = answer(2, SurveyOutcome::Silent("no answer".to_owned()));
         let survey = survey_of(registered, vec![fine(1), silent_too, silent]);
-        assert!(matches!(survey.verdict(), Verdict::Unfit(Unfit::TooManySilent { silent: 2, total: 3, .. })));
+        assert!(matches!(
+            survey.verdict(),
+            Verdict::Unfit(Unfit::TooManySilent {
+                silent: 2,
+                total: 3,
+                ..
+            })
+        ));
     }
 
     #[test]
     fn half_of_the_brokers_silent_is_too_many() {
         let silent = answer(2, SurveyOutcome::Silent("no answer".to_owned()));
         let survey = survey_of(vec![plain(1), plain(2)], vec![fine(1), silent]);
-        assert!(matches!(survey.verdict(), Verdict::Unfit(Unfit::TooManySilent { silent: 1, total: 2, .. })));
+        assert!(matches!(
+            survey.verdict(),
+            Verdict::Unfit(Unfit::TooManySilent {
+                silent: 1,
+                total: 2,
+                ..
+            })
+        ));
     }
 
     #[test]
     fn what_it_cannot_serve_makes_it_unfit() {
-        let secured = survey_of(vec![registration(1, "SSL", SecurityProtocol::Ssl)], vec![fine(1)]);
-        assert!(matches!(secured.verdict(), Verdict::Unfit(Unfit::SecuredListener { .. })));
-        let unknown = survey_of(vec![registration(1, "CLIENTS", SecurityProtocol::Plaintext)], vec![fine(1)]);
-        assert!(matches!(unknown.verdict(), Verdict::Unfit(Unfit::ListenerMissing { .. })));
-        let authorizer = SurveyOutcome::Answered { protocol: None, authorizer: Some("A".to_owned()) };
+        let secured = survey_of(
+            vec![registration(1, "SSL", SecurityProtocol::Ssl)],
+            vec![fine(1)],
+        );
+        assert!(matches!(
+            secured.verdict(),
+            Verdict::Unfit(Unfit::SecuredListener { .. })
+        ));
+        let unknown = survey_of(
+            vec![registration(1, "CLIENTS", SecurityProtocol::Plaintext)],
+            vec![fine(1)],
+        );
+        assert!(matches!(
+            unknown.verdict(),
+            Verdict::Unfit(Unfit::ListenerMissing { .. })
+        ));
+        let authorizer = SurveyOutcome::Answered {
+            protocol: None,
+            authorizer: Some("A".to_owned()),
+        };
         let authorizing = survey_of(vec![plain(1)], vec![answer(1, authorizer)]);
-        assert!(matches!(authorizing.verdict(), Verdict::Unfit(Unfit::Authorizer { .. })));
-        let kraft = survey_of(vec![plain(1)], vec![answer(1, SurveyOutcome::NotZooKeeperMode)]);
-        assert_eq!(kraft.verdict(), Verdict::Unfit(Unfit::NotZooKeeperMode(BrokerId(1))));
+        assert!(matches!(
+            authorizing.verdict(),
+            Verdict::Unfit(Unfit::Authorizer { .. })
+        ));
+        let kraft = survey_of(
+            vec![plain(1)],
+            vec![answer(1, SurveyOutcome::NotZooKeeperMode)],
+        );
+        assert_eq!(
+            kraft.verdict(),
+            Verdict::Unfit(Unfit::NotZooKeeperMode(BrokerId(1)))
+        );
     }
 
     #[test]
     fn the_least_protocol_counts_and_a_restart_lowers_nothing() {
         let said = |id: i32, protocol: &str| {
-            answer(id, SurveyOutcome::Answered { protocol: protocol.parse().ok(), authorizer: None })
+            answer(
+                id,
+                SurveyOutcome::Answered {
+                    protocol: protocol.parse().ok(),
+                    authorizer: None,
+                },
+            )
         };
         let mut survey = survey_of(vec![plain(1), plain(2)], vec![said(1, "3.9")]);
-        assert_eq!(survey.least_protocol(), Some(InterBrokerProtocol::new(2, 6, 0)), "registration 4 implies no more");
+        assert_eq!(
+            survey.least_protocol(),
+            Some(InterBrokerProtocol::new(2, 6, 0)),
+            "registration 4 implies no more"
+        );
         survey.answered(said(2, "2.8"));
         assert_eq!(survey.least_protocol(), "2.8".parse().ok());
-        let bounced = BrokerRegistration { epoch: BrokerEpoch(500), ..plain(2) };
+        let bounced = BrokerRegistration {
+            epoch: BrokerEpoch(500),
+            ..plain(2)
+        };
         survey.register(vec![plain(1), bounced]);
         assert_eq!(survey.least_protocol(), "2.8".parse().ok());
         survey.register(vec![plain(1)]);
@@ -453,12 +656,21 @@ mod tests {
     fn only_new_incarnations_and_silent_brokers_are_asked_again() {
         let mut survey = survey_of(vec![plain(1), plain(2)], vec![fine(1)]);
         survey.answered(answer(2, SurveyOutcome::Silent("no answer".to_owned())));
-        let bounced = BrokerRegistration { epoch: BrokerEpoch(500), ..plain(1) };
-        let asked = |found: Vec<BrokerRegistration>| found.iter().map(|r| r.broker.id.0).collect::<Vec<_>>();
+        let bounced = BrokerRegistration {
+            epoch: BrokerEpoch(500),
+            ..plain(1)
+        };
+        let asked = |found: Vec<BrokerRegistration>| {
+            found.iter().map(|r| r.broker.id.0).collect::<Vec<_>>()
+        };
         assert_eq!(asked(survey.register(vec![plain(1), plain(2)])), vec![2]);
         survey.answered(fine(2));
         assert_eq!(asked(survey.register(vec![bounced, plain(2)])), vec![1]);
         survey.answered(fine(1));
-        assert_eq!(survey.verdict(), Verdict::Pending, "an answer of the older incarnation proves nothing");
+        assert_eq!(
+            survey.verdict(),
+            Verdict::Pending,
+            "an answer of the older incarnation proves nothing"
+        );
     }
 }

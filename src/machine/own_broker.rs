@@ -13,9 +13,21 @@ use crate::model::{Broker, BrokerId, BrokerRegistration, Endpoint, Features};
 ///
 /// Its rack is null exactly when the brokers' racks are: brokers that auto-create topics fail cluster-wide on mixed
 /// racks. A rack that exists already, because a new one would attract replicas.
-pub fn own_broker(own_id: BrokerId, listeners: &[Endpoint], registered: &[BrokerRegistration]) -> Broker {
-    let rack = registered.iter().filter_map(|registration| registration.broker.rack.clone()).min();
-    Broker { id: own_id, endpoints: listeners.to_vec(), rack, features: Features::new() }
+pub fn own_broker(
+    own_id: BrokerId,
+    listeners: &[Endpoint],
+    registered: &[BrokerRegistration],
+) -> Broker {
+    let rack = registered
+        .iter()
+        .filter_map(|registration| registration.broker.rack.clone())
+        .min();
+    Broker {
+        id: own_id,
+        endpoints: listeners.to_vec(),
+        rack,
+        features: Features::new(),
+    }
 }
 
 /// The genuine brokers among those listed, and what is wrong with the registrations that can't be read.
@@ -43,7 +55,11 @@ pub fn genuine(
 pub fn changed_registration(current: &Broker, registered: &[BrokerRegistration]) -> Option<Broker> {
     let wanted = own_broker(current.id, &current.endpoints, registered);
     let same_parity = wanted.rack.is_some() == current.rack.is_some();
-    let rack_exists = |rack: &Arc<str>| registered.iter().any(|r| r.broker.rack.as_ref() == Some(rack));
+    let rack_exists = |rack: &Arc<str>| {
+        registered
+            .iter()
+            .any(|r| r.broker.rack.as_ref() == Some(rack))
+    };
     let keeps = same_parity && current.rack.as_ref().is_none_or(rack_exists);
     (!keeps).then_some(wanted)
 }
@@ -54,15 +70,27 @@ mod tests {
     use crate::model::BrokerEpoch;
 
     fn broker(id: i32, rack: Option<&str>) -> BrokerRegistration {
-        let broker =
-            Broker { id: BrokerId(id), endpoints: vec![], rack: rack.map(Arc::from), features: Features::new() };
-        BrokerRegistration { broker, epoch: BrokerEpoch(i64::from(id)), json_version: 4 }
+        let broker = Broker {
+            id: BrokerId(id),
+            endpoints: vec![],
+            rack: rack.map(Arc::from),
+            features: Features::new(),
+        };
+        BrokerRegistration {
+            broker,
+            epoch: BrokerEpoch(i64::from(id)),
+            json_version: 4,
+        }
     }
 
     #[test]
     fn its_rack_is_null_exactly_when_the_brokers_racks_are() {
         let rack_among = |racks: &[Option<&str>]| {
-            let registered: Vec<_> = racks.iter().zip(1..).map(|(rack, id)| broker(id, *rack)).collect();
+            let registered: Vec<_> = racks
+                .iter()
+                .zip(1..)
+                .map(|(rack, id)| broker(id, *rack))
+                .collect();
             own_broker(BrokerId(900), &[], &registered).rack
         };
         assert_eq!(rack_among(&[]), None);
@@ -73,9 +101,18 @@ mod tests {
     #[test]
     fn its_registration_follows_the_brokers_racks_but_not_without_need() {
         let me = own_broker(BrokerId(900), &[], &[broker(1, Some("a"))]);
-        assert_eq!(changed_registration(&me, &[broker(1, Some("a")), broker(2, Some("0"))]), None);
-        assert_eq!(changed_registration(&me, &[broker(2, None)]).map(|me| me.rack), Some(None));
-        assert_eq!(changed_registration(&me, &[broker(2, Some("c"))]).map(|me| me.rack), Some(Some(Arc::from("c"))));
+        assert_eq!(
+            changed_registration(&me, &[broker(1, Some("a")), broker(2, Some("0"))]),
+            None
+        );
+        assert_eq!(
+            changed_registration(&me, &[broker(2, None)]).map(|me| me.rack),
+            Some(None)
+        );
+        assert_eq!(
+            changed_registration(&me, &[broker(2, Some("c"))]).map(|me| me.rack),
+            Some(Some(Arc::from("c")))
+        );
         let rackless = own_broker(BrokerId(900), &[], &[]);
         assert_eq!(changed_registration(&rackless, &[broker(1, None)]), None);
     }
@@ -84,7 +121,10 @@ mod tests {
     fn no_klamm_passes_for_a_broker_and_a_broken_registration_costs_only_itself() {
         let listed = vec![
             (BrokerId(1), Read::Found(broker(1, None))),
-            (BrokerId(2), Read::Broken("/brokers/ids/2: not JSON".to_owned())),
+            (
+                BrokerId(2),
+                Read::Broken("/brokers/ids/2: not JSON".to_owned()),
+            ),
             (BrokerId(3), Read::Missing),
             (BrokerId(900), Read::Found(broker(900, None))),
             (BrokerId(901), Read::Found(broker(901, None))),

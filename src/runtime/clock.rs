@@ -47,7 +47,8 @@ impl Clock for SystemClock {
             let mut bytes = [0; 16];
             // Without randomness no id is safe to hand out: two topics with one id would be one to their brokers.
             #[allow(clippy::expect_used)]
-            getrandom::fill(&mut bytes).expect("the operating system's random numbers are needed for topic ids");
+            getrandom::fill(&mut bytes)
+                .expect("the operating system's random numbers are needed for topic ids");
             // The text form must not begin with '-', which tools take for an option (KAFKA-14835).
             let begins_with_dash = bytes[0] >> 2 == 62;
             if let (Some(id), false) = (TopicId::new(bytes), begins_with_dash) {

@@ -37,9 +37,15 @@ struct Events {
 impl EventQueue {
     /// An empty queue; requests that are preempted are answered through `replies`.
     pub fn new(replies: ReplySlots) -> EventQueue {
-        let shared =
-            Shared { began: Instant::now(), events: Mutex::default(), filled: Notify::new(), replies };
-        EventQueue { shared: Arc::new(shared) }
+        let shared = Shared {
+            began: Instant::now(),
+            events: Mutex::default(),
+            filled: Notify::new(),
+            replies,
+        };
+        EventQueue {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Milliseconds since the queue was made: the clock of `enqueued_at_ms`, and of the controller.
@@ -76,7 +82,10 @@ impl EventQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, Events> {
-        self.shared.events.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -117,11 +126,17 @@ mod tests {
         let replies = ReplySlots::default();
         let queue = EventQueue::new(replies.clone());
         let (reply_to, answer) = replies.open();
-        let from = Incarnation { broker: BrokerId(1), epoch: BrokerEpoch(1) };
+        let from = Incarnation {
+            broker: BrokerId(1),
+            epoch: BrokerEpoch(1),
+        };
         queue.put(ControllerEvent::TopicChange);
         queue.put(ControllerEvent::AllocateProducerIds { from, reply_to });
         let processed = queue.clear_and_put(ControllerEvent::Expire);
-        assert_eq!(answer.await, Ok(Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER))));
+        assert_eq!(
+            answer.await,
+            Ok(Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER)))
+        );
         assert_eq!(queue.next().await.event, ControllerEvent::Expire);
         assert!(queue.is_empty());
         queue.processed_cleared();

@@ -37,7 +37,12 @@ impl ReplySlots {
 
     /// Answers and closes a slot. A requester that left costs nothing.
     pub fn answer(&self, to: ReplyTo, answer: Answer) {
-        let waiting = self.open.lock().unwrap_or_else(PoisonError::into_inner).waiting.remove(&to);
+        let waiting = self
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .waiting
+            .remove(&to);
         if let Some(waiting) = waiting {
             let _ = waiting.send(answer);
         }
@@ -45,7 +50,11 @@ impl ReplySlots {
 
     /// How many requests wait.
     pub fn len(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).waiting.len()
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .waiting
+            .len()
     }
 
     /// Whether none waits.

@@ -1,0 +1,4 @@
+//! Wiring.
+pub mod clock;
+pub mod queue;
+pub mod replies;
