@@ -14,16 +14,29 @@ pub(crate) fn messages() -> Vec<Message> {
 
 /// The body of a valid message. Equal seeds make equal bodies.
 pub(crate) fn body(message: Message, seed: u64) -> Vec<u8> {
+    sample(message, seed, None).bytes
+}
+
+/// The body of a message that is valid but for one null: at the `nth` place where null may not stand. None if there
+/// are not so many.
+pub(crate) fn body_with_null(message: Message, seed: u64, nth: usize) -> Option<Vec<u8>> {
+    let sampler = sample(message, seed, Some(nth));
+    (sampler.places > nth).then_some(sampler.bytes)
+}
+
+fn sample(message: Message, seed: u64, null_at: Option<usize>) -> Sampler {
     let row = schema::find(message.key, message.direction).unwrap();
     let mut sampler = Sampler {
         state: seed,
         version: message.version,
         flexible: message.version >= row.flexible,
         telling: false,
+        null_at,
+        places: 0,
         bytes: Vec::new(),
     };
     sampler.record(&row.body);
-    sampler.bytes
+    sampler
 }
 
 struct Sampler {
@@ -32,6 +45,9 @@ struct Sampler {
     flexible: bool,
     /// Within a known tagged field nothing may have its default, or the encoder leaves the field out.
     telling: bool,
+    /// At which of the places where null may not stand it shall.
+    null_at: Option<usize>,
+    places: usize,
     bytes: Vec<u8>,
 }
 
@@ -84,6 +100,12 @@ impl Sampler {
     }
 
     fn value(&mut self, kind: &'static Kind) {
+        if matches!(kind, Kind::String | Kind::Bytes | Kind::Array(_)) {
+            self.places += 1;
+            if self.null_at == Some(self.places - 1) {
+                return self.null(kind);
+            }
+        }
         match kind {
             Kind::Bool => {
                 let value = if self.telling { 1 } else { self.below(2) as u8 };
@@ -96,14 +118,7 @@ impl Sampler {
             Kind::Uuid => self.integer(16),
             Kind::String => self.string(),
             Kind::Bytes => self.blob(),
-            Kind::NullString if self.is_null() => match self.flexible {
-                true => self.bytes.push(0),
-                false => self.bytes.extend([0xff; 2]),
-            },
-            Kind::NullBytes | Kind::NullArray(_) if self.is_null() => match self.flexible {
-                true => self.bytes.push(0),
-                false => self.bytes.extend([0xff; 4]),
-            },
+            Kind::NullString | Kind::NullBytes | Kind::NullArray(_) if self.is_null() => self.null(kind),
             Kind::NullRecord(_) if self.is_null() => self.bytes.push(0xff),
             Kind::NullString => self.string(),
             Kind::NullBytes => self.blob(),
@@ -113,6 +128,14 @@ impl Sampler {
                 self.record(record);
             }
             Kind::Record(record) => self.record(record),
+        }
+    }
+
+    fn null(&mut self, kind: &Kind) {
+        match kind {
+            _ if self.flexible => self.bytes.push(0),
+            Kind::String | Kind::NullString => self.bytes.extend([0xff; 2]),
+            _ => self.bytes.extend([0xff; 4]),
         }
     }
 

@@ -11,7 +11,11 @@ use proptest::prelude::*;
 
 /// Decodes a body behind the guard and encodes it again.
 fn transcode<A: Api>(message: Message, body: Bytes) -> Result<Bytes, CodecError> {
-    let guarded = check(message, body)?;
+    transcode_guarded::<A>(check(message, body)?)
+}
+
+fn transcode_guarded<A: Api>(guarded: Guarded) -> Result<Bytes, CodecError> {
+    let message = guarded.message;
     let mut target = BytesMut::new();
     match message.direction {
         Direction::Request => A::decode(guarded)?.encode(message.version, &mut target)?,
@@ -24,10 +28,11 @@ fn transcode<A: Api>(message: Message, body: Bytes) -> Result<Bytes, CodecError>
 
 macro_rules! transcoders {
     ($($request:ident)*) => {
-        /// [`transcode`] for the API of this key.
-        fn transcode_any(message: Message, body: Bytes) -> Result<Bytes, CodecError> {
+        /// [`transcode_guarded`] for any API.
+        fn transcode_any_guarded(guarded: Guarded) -> Result<Bytes, CodecError> {
+            let message = guarded.message;
             $(if message.key == <$request as Api>::KEY {
-                return transcode::<$request>(message, body);
+                return transcode_guarded::<$request>(guarded);
             })*
             panic!("{message} stands in the table and not here");
         }
@@ -50,6 +55,11 @@ transcoders! {
     ConsumerGroupHeartbeatRequest ConsumerGroupDescribeRequest
 }
 
+/// [`transcode`] for any API.
+fn transcode_any(message: Message, body: Bytes) -> Result<Bytes, CodecError> {
+    transcode_any_guarded(check(message, body)?)
+}
+
 #[test]
 fn every_valid_message_passes_and_comes_back_from_kafka_protocol_byte_for_byte() {
     for message in sample::messages() {
@@ -57,6 +67,24 @@ fn every_valid_message_passes_and_comes_back_from_kafka_protocol_byte_for_byte()
             let body = Bytes::from(sample::body(message, seed));
             let again = transcode_any(message, body.clone());
             assert_eq!(again, Ok(body), "{message}, seed {seed}");
+        }
+    }
+}
+
+/// Else the guard would refuse a message that its sender had every right to send.
+#[test]
+fn where_the_table_allows_no_null_kafka_protocol_allows_none_either() {
+    for message in sample::messages() {
+        for seed in 0..10 {
+            for nth in 0.. {
+                let Some(body) = sample::body_with_null(message, seed, nth) else {
+                    break;
+                };
+                let body = Bytes::from(body);
+                assert!(matches!(check(message, body.clone()), Err(CodecError::Null { .. })), "{message}");
+                let unguarded = transcode_any_guarded(Guarded { message, body });
+                assert!(unguarded.is_err(), "{message}, seed {seed}, null {nth}");
+            }
         }
     }
 }
