@@ -6,9 +6,6 @@ use crate::error::{CodecError, Message};
 use crate::request::not_encodable;
 use bytes::Bytes;
 
-/// How many integers are put at a time: more than almost any partition has replicas.
-const BLOCK: usize = 8;
-
 pub(super) struct Writer {
     pub message: Message,
     flexible: bool,
@@ -45,7 +42,7 @@ impl Writer {
 
     /// Four integers at once.
     pub fn four(&mut self, values: [i32; 4]) {
-        self.raw(block(&values).as_flattened());
+        self.raw(values.map(i32::to_be_bytes).as_flattened());
     }
 
     /// The number of elements of an array that follow.
@@ -89,10 +86,8 @@ impl Writer {
 
     pub fn i32s(&mut self, values: &[i32]) -> Result<(), CodecError> {
         self.count(values.len())?;
-        for chunk in values.chunks(BLOCK) {
-            let mut padded = [0; BLOCK];
-            padded[..chunk.len()].copy_from_slice(chunk);
-            self.raw(&block(&padded).as_flattened()[..chunk.len() * 4]);
+        for value in values {
+            self.raw(&value.to_be_bytes());
         }
         Ok(())
     }
@@ -141,8 +136,4 @@ impl Writer {
         }
         self.buffer.push(value as u8);
     }
-}
-
-fn block<const N: usize>(values: &[i32; N]) -> [[u8; 4]; N] {
-    values.map(i32::to_be_bytes)
 }
