@@ -10,7 +10,11 @@ pub struct ApiKey(pub i16);
 impl ApiKey {
     /// The name that Kafka gives this key, if it is one of Kafka's.
     pub fn name(self) -> Option<&'static str> {
-        NAMES.binary_search_by_key(&self.0, |(key, _)| *key).ok().and_then(|at| NAMES.get(at)).map(|(_, name)| *name)
+        NAMES
+            .binary_search_by_key(&self.0, |(key, _)| *key)
+            .ok()
+            .and_then(|at| NAMES.get(at))
+            .map(|(_, name)| *name)
     }
 }
 

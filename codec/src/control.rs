@@ -16,8 +16,8 @@ mod writer;
 
 pub use leader_and_isr::leader_and_isr;
 pub use outcome::{
-    LeaderAndIsrOutcome, StopReplicaOutcome, TopicKey, UpdateMetadataOutcome, leader_and_isr_outcome,
-    stop_replica_outcome, update_metadata_outcome,
+    LeaderAndIsrOutcome, StopReplicaOutcome, TopicKey, UpdateMetadataOutcome,
+    leader_and_isr_outcome, stop_replica_outcome, update_metadata_outcome,
 };
 pub use stop_replica::{StopReplicaTopicView, StopReplicaView, stop_replica};
 pub use update_metadata::UpdateMetadataBody;
@@ -121,14 +121,33 @@ impl ControlRequest {
 
     /// The request ready to write: a few bytes of its own, and the body, which is not copied.
     pub fn frame(&self, correlation_id: i32, client_id: &str) -> Result<Frame, CodecError> {
-        Frame::build(|head| self.put_head(head, correlation_id, client_id), self.tail.clone())
+        Frame::build(
+            |head| self.put_head(head, correlation_id, client_id),
+            self.tail.clone(),
+        )
     }
 
-    fn put_head(&self, head: &mut BytesMut, correlation_id: i32, client_id: &str) -> Result<(), CodecError> {
-        let Since { flexible, broker_epoch, is_kraft, .. } = Since::of(self.message.key);
+    fn put_head(
+        &self,
+        head: &mut BytesMut,
+        correlation_id: i32,
+        client_id: &str,
+    ) -> Result<(), CodecError> {
+        let Since {
+            flexible,
+            broker_epoch,
+            is_kraft,
+            ..
+        } = Since::of(self.message.key);
         let version = self.message.version;
         let header_version = if version >= flexible { 2 } else { 1 };
-        put_header(head, self.message, header_version, correlation_id, Some(client_id))?;
+        put_header(
+            head,
+            self.message,
+            header_version,
+            correlation_id,
+            Some(client_id),
+        )?;
         head.put_i32(self.controller.controller_id);
         if version >= is_kraft {
             head.put_u8(0);
@@ -153,14 +172,28 @@ struct Since {
 impl Since {
     fn of(key: ApiKey) -> Since {
         match key {
-            ApiKey::LEADER_AND_ISR => {
-                Since { flexible: 4, broker_epoch: 2, is_kraft: 7, grouped: 2, topic_id: 5 }
-            }
+            ApiKey::LEADER_AND_ISR => Since {
+                flexible: 4,
+                broker_epoch: 2,
+                is_kraft: 7,
+                grouped: 2,
+                topic_id: 5,
+            },
             // StopReplica knows topics by name only.
-            ApiKey::STOP_REPLICA => {
-                Since { flexible: 2, broker_epoch: 1, is_kraft: 4, grouped: 1, topic_id: i16::MAX }
-            }
-            _ => Since { flexible: 6, broker_epoch: 5, is_kraft: 8, grouped: 5, topic_id: 7 },
+            ApiKey::STOP_REPLICA => Since {
+                flexible: 2,
+                broker_epoch: 1,
+                is_kraft: 4,
+                grouped: 1,
+                topic_id: i16::MAX,
+            },
+            _ => Since {
+                flexible: 6,
+                broker_epoch: 5,
+                is_kraft: 8,
+                grouped: 5,
+                topic_id: 7,
+            },
         }
     }
 }

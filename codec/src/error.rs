@@ -31,11 +31,19 @@ pub struct Message {
 
 impl Message {
     pub fn request(key: ApiKey, version: i16) -> Message {
-        Message { key, direction: Direction::Request, version }
+        Message {
+            key,
+            direction: Direction::Request,
+            version,
+        }
     }
 
     pub fn response(key: ApiKey, version: i16) -> Message {
-        Message { key, direction: Direction::Response, version }
+        Message {
+            key,
+            direction: Direction::Response,
+            version,
+        }
     }
 }
 
@@ -55,7 +63,11 @@ pub struct Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} at byte {}", self.message, self.field, self.offset)
+        write!(
+            f,
+            "{}, {} at byte {}",
+            self.message, self.field, self.offset
+        )
     }
 }
 
@@ -87,7 +99,12 @@ pub enum CodecError {
     TagOrder { at: Place, tag: u32, previous: u32 },
 
     #[error("{at}: tagged field {tag} announces {announced} bytes and takes {taken}")]
-    TagSize { at: Place, tag: u32, announced: u32, taken: usize },
+    TagSize {
+        at: Place,
+        tag: u32,
+        announced: u32,
+        taken: usize,
+    },
 
     #[error("{at}: decoding would take {needed} bytes of memory, over the limit of {limit}")]
     TooManyElements { at: Place, needed: u64, limit: u64 },
@@ -96,13 +113,21 @@ pub enum CodecError {
     NotUtf8 { at: Place },
 
     #[error("{message}: {left} bytes follow the end of the message, at byte {offset}")]
-    TrailingBytes { message: Message, offset: usize, left: usize },
+    TrailingBytes {
+        message: Message,
+        offset: usize,
+        left: usize,
+    },
 
     #[error("{key} {direction}s cannot be decoded here")]
     NoSchema { key: ApiKey, direction: Direction },
 
     #[error("{message}: only versions {min} to {max} can be decoded here")]
-    UnsupportedVersion { message: Message, min: i16, max: i16 },
+    UnsupportedVersion {
+        message: Message,
+        min: i16,
+        max: i16,
+    },
 
     #[error("{message}: malformed: {detail}")]
     Malformed { message: Message, detail: String },
@@ -120,34 +145,68 @@ pub enum CodecError {
     NoCorrelationId { left: usize },
 
     #[error("a response with correlation id {got} arrived while {expected} ({message}) was due")]
-    CorrelationMismatch { message: Message, expected: i32, got: i32 },
+    CorrelationMismatch {
+        message: Message,
+        expected: i32,
+        got: i32,
+    },
 
     #[error("a response with correlation id {got} arrived while none was due")]
     ResponseUnexpected { got: i32 },
 
     #[error("{limit} requests are unanswered already; {key} v{version} must wait")]
-    TooManyInFlight { key: ApiKey, version: i16, limit: usize },
+    TooManyInFlight {
+        key: ApiKey,
+        version: i16,
+        limit: usize,
+    },
 
     #[error("the broker answered ApiVersions with error code {error_code}")]
     ApiVersionsRefused { error_code: i16 },
 
-    #[error("no common version of {key}: the broker has {theirs_min} to {theirs_max}, we may use {ours_min} to {ours_max}")]
-    NoCommonVersion { key: ApiKey, theirs_min: i16, theirs_max: i16, ours_min: i16, ours_max: i16 },
+    #[error(
+        "no common version of {key}: the broker has {theirs_min} to {theirs_max}, we may use {ours_min} to {ours_max}"
+    )]
+    NoCommonVersion {
+        key: ApiKey,
+        theirs_min: i16,
+        theirs_max: i16,
+        ours_min: i16,
+        ours_max: i16,
+    },
 
     #[error("the broker does not offer {key}")]
     ApiNotOffered { key: ApiKey },
 
-    #[error("the broker does not offer {missing}: it runs in KRaft mode and takes no orders from a ZooKeeper-mode controller")]
+    #[error(
+        "the broker does not offer {missing}: it runs in KRaft mode and takes no orders from a ZooKeeper-mode controller"
+    )]
     KRaftBroker { missing: ApiKey },
 
     #[error("{key} v{version} does not exist here: versions {min} to {max} do")]
-    NotAControlVersion { key: ApiKey, version: i16, min: i16, max: i16 },
+    NotAControlVersion {
+        key: ApiKey,
+        version: i16,
+        min: i16,
+        max: i16,
+    },
 
-    #[error("StopReplica v{version} has one delete flag for all partitions, and {topic}-{partition} differs from those before it")]
-    StopReplicaMixed { version: i16, topic: String, partition: i32 },
+    #[error(
+        "StopReplica v{version} has one delete flag for all partitions, and {topic}-{partition} differs from those before it"
+    )]
+    StopReplicaMixed {
+        version: i16,
+        topic: String,
+        partition: i32,
+    },
 
     #[error("{message}: {announced} {field} were announced and {given} given")]
-    Miscounted { message: Message, field: &'static str, announced: usize, given: usize },
+    Miscounted {
+        message: Message,
+        field: &'static str,
+        announced: usize,
+        given: usize,
+    },
 }
 
 #[cfg(test)]
@@ -161,19 +220,36 @@ mod tests {
     #[test]
     fn an_error_names_the_message_the_field_and_the_byte() {
         let message = Message::request(ApiKey::METADATA, 9);
-        let at = Place { message, field: "topics", offset: 12 };
+        let at = Place {
+            message,
+            field: "topics",
+            offset: 12,
+        };
         says(
-            CodecError::Short { at, needed: 4_000_000_000, left: 3 },
+            CodecError::Short {
+                at,
+                needed: 4_000_000_000,
+                left: 3,
+            },
             "Metadata request v9, topics at byte 12: 4000000000 bytes are needed and 3 are left",
         );
-        says(CodecError::LengthNegative { at, length: -2 }, "Metadata request v9, topics at byte 12: a length of -2");
-        says(CodecError::NotUtf8 { at }, "Metadata request v9, topics at byte 12: not UTF-8");
+        says(
+            CodecError::LengthNegative { at, length: -2 },
+            "Metadata request v9, topics at byte 12: a length of -2",
+        );
+        says(
+            CodecError::NotUtf8 { at },
+            "Metadata request v9, topics at byte 12: not UTF-8",
+        );
     }
 
     #[test]
     fn an_unknown_api_is_named_by_its_number() {
         says(
-            CodecError::NoSchema { key: ApiKey(999), direction: Direction::Response },
+            CodecError::NoSchema {
+                key: ApiKey(999),
+                direction: Direction::Response,
+            },
             "API key 999 responses cannot be decoded here",
         );
     }

@@ -38,11 +38,17 @@ impl Frame {
         head.put_i32(0);
         write(&mut head)?;
         let size = head.len() - PREFIX + tail.len();
-        let length = i32::try_from(size).map_err(|_| CodecError::FrameTooLarge { size, limit: i32::MAX as usize })?;
+        let length = i32::try_from(size).map_err(|_| CodecError::FrameTooLarge {
+            size,
+            limit: i32::MAX as usize,
+        })?;
         if let Some(prefix) = head.first_chunk_mut::<PREFIX>() {
             *prefix = length.to_be_bytes();
         }
-        Ok(Frame { head: head.freeze(), tail })
+        Ok(Frame {
+            head: head.freeze(),
+            tail,
+        })
     }
 
     /// Bytes on the wire, the prefix included.
@@ -99,9 +105,13 @@ impl FrameCodec {
             return Ok(None);
         };
         let length = i32::from_be_bytes(*prefix);
-        let size = usize::try_from(length).map_err(|_| CodecError::FrameLengthNegative { length })?;
+        let size =
+            usize::try_from(length).map_err(|_| CodecError::FrameLengthNegative { length })?;
         if size > self.limit {
-            return Err(CodecError::FrameTooLarge { size, limit: self.limit });
+            return Err(CodecError::FrameTooLarge {
+                size,
+                limit: self.limit,
+            });
         }
         let missing = (PREFIX + size).saturating_sub(source.len());
         if missing > 0 {
@@ -132,7 +142,9 @@ impl tokio_util::codec::Decoder for FrameCodec {
 
     fn decode_eof(&mut self, source: &mut BytesMut) -> Result<Option<Bytes>, FramedError> {
         match self.split(source)? {
-            None if !source.is_empty() => Err(CodecError::FrameCutShort { left: source.len() }.into()),
+            None if !source.is_empty() => {
+                Err(CodecError::FrameCutShort { left: source.len() }.into())
+            }
             payload => Ok(payload),
         }
     }
@@ -167,7 +179,10 @@ mod tests {
         assert_eq!(codec.split(&mut source).unwrap().unwrap().as_ref(), []);
         assert_eq!(codec.split(&mut source).unwrap(), None);
         source.put_slice(&[2, 3, 0, 0]);
-        assert_eq!(codec.split(&mut source).unwrap().unwrap().as_ref(), [1, 2, 3]);
+        assert_eq!(
+            codec.split(&mut source).unwrap().unwrap().as_ref(),
+            [1, 2, 3]
+        );
         assert_eq!(codec.split(&mut source).unwrap(), None);
         assert_eq!(source.as_ref(), [0, 0]);
     }
@@ -176,14 +191,25 @@ mod tests {
     fn a_frame_over_the_limit_is_refused_by_its_prefix_alone() {
         let codec = FrameCodec::with_limit(10);
         let refused = codec.split(&mut stream(&[0, 0, 0, 11])).unwrap_err();
-        assert_eq!(refused, CodecError::FrameTooLarge { size: 11, limit: 10 });
-        assert_eq!(refused.to_string(), "a frame of 11 bytes is over the limit of 10");
+        assert_eq!(
+            refused,
+            CodecError::FrameTooLarge {
+                size: 11,
+                limit: 10
+            }
+        );
+        assert_eq!(
+            refused.to_string(),
+            "a frame of 11 bytes is over the limit of 10"
+        );
         assert_eq!(codec.split(&mut stream(&[0, 0, 0, 10])), Ok(None));
     }
 
     #[test]
     fn a_negative_length_is_refused() {
-        let refused = FrameCodec::default().split(&mut stream(&[255, 255, 255, 255])).unwrap_err();
+        let refused = FrameCodec::default()
+            .split(&mut stream(&[255, 255, 255, 255]))
+            .unwrap_err();
         assert_eq!(refused, CodecError::FrameLengthNegative { length: -1 });
     }
 
@@ -191,7 +217,11 @@ mod tests {
     fn a_prefix_alone_does_not_reserve_a_whole_frame() {
         let mut source = stream(&[6, 0, 0, 0]);
         assert_eq!(FrameCodec::default().split(&mut source), Ok(None));
-        assert!(source.capacity() <= 2 * RESERVE, "{} bytes", source.capacity());
+        assert!(
+            source.capacity() <= 2 * RESERVE,
+            "{} bytes",
+            source.capacity()
+        );
     }
 
     #[test]
@@ -199,7 +229,13 @@ mod tests {
         let mut codec = FrameCodec::default();
         assert!(codec.decode_eof(&mut stream(&[])).unwrap().is_none());
         let error = codec.decode_eof(&mut stream(&[0, 0, 0, 9, 1])).unwrap_err();
-        assert!(matches!(error, FramedError::Codec(CodecError::FrameCutShort { left: 5 })), "{error}");
+        assert!(
+            matches!(
+                error,
+                FramedError::Codec(CodecError::FrameCutShort { left: 5 })
+            ),
+            "{error}"
+        );
     }
 
     #[test]
@@ -214,10 +250,21 @@ mod tests {
         );
         let mut wire = BytesMut::new();
         codec.encode(two_parts.clone().unwrap(), &mut wire).unwrap();
-        codec.encode(Frame::around(Bytes::from_static(b"relayed")).unwrap(), &mut wire).unwrap();
+        codec
+            .encode(
+                Frame::around(Bytes::from_static(b"relayed")).unwrap(),
+                &mut wire,
+            )
+            .unwrap();
         assert_eq!(two_parts.unwrap().to_bytes(), wire[..13]);
-        assert_eq!(codec.decode(&mut wire).unwrap().unwrap().as_ref(), b"head tail");
-        assert_eq!(codec.decode(&mut wire).unwrap().unwrap().as_ref(), b"relayed");
+        assert_eq!(
+            codec.decode(&mut wire).unwrap().unwrap().as_ref(),
+            b"head tail"
+        );
+        assert_eq!(
+            codec.decode(&mut wire).unwrap().unwrap().as_ref(),
+            b"relayed"
+        );
         assert!(wire.is_empty());
     }
 }

@@ -47,15 +47,24 @@ pub fn check(message: Message, body: Bytes) -> Result<Guarded, CodecError> {
         Direction::Request => REQUEST_MEMORY_LIMIT,
         Direction::Response => RESPONSE_MEMORY_LIMIT,
     };
-    let mut walk = Walk::new(message, &body, message.version >= schema.flexible, memory_limit);
+    let mut walk = Walk::new(
+        message,
+        &body,
+        message.version >= schema.flexible,
+        memory_limit,
+    );
     walk.record(&schema.body)?;
     if walk.left() > 0 {
-        return Err(CodecError::TrailingBytes { message, offset: walk.at, left: walk.left() });
+        return Err(CodecError::TrailingBytes {
+            message,
+            offset: walk.at,
+            left: walk.left(),
+        });
     }
     Ok(Guarded { message, body })
 }
 
-/// The versions of a message that can be decoded, lowest and highest.
+/// The lowest and highest version of a message that can be decoded, and so be served.
 pub fn versions(key: crate::ApiKey, direction: Direction) -> Option<(i16, i16)> {
     schema::find(key, direction).map(|schema| (schema.min, schema.max))
 }
@@ -68,17 +77,29 @@ pub(crate) fn is_flexible(message: Message) -> Result<bool, CodecError> {
 /// How many bytes the tagged fields at the end of a flexible header take.
 pub(crate) fn header_tags(message: Message, bytes: &[u8]) -> Result<usize, CodecError> {
     let mut walk = Walk::new(message, bytes, true, REQUEST_MEMORY_LIMIT);
-    walk.tags(&Record { size: 0, fields: &[], tags: &[] })?;
+    walk.tags(&Record {
+        size: 0,
+        fields: &[],
+        tags: &[],
+    })?;
     Ok(walk.at)
 }
 
 fn row(message: Message) -> Result<&'static Schema, CodecError> {
-    let Message { key, direction, version } = message;
+    let Message {
+        key,
+        direction,
+        version,
+    } = message;
     let schema = schema::find(key, direction).ok_or(CodecError::NoSchema { key, direction })?;
     if (schema.min..=schema.max).contains(&version) {
         Ok(schema)
     } else {
-        Err(CodecError::UnsupportedVersion { message, min: schema.min, max: schema.max })
+        Err(CodecError::UnsupportedVersion {
+            message,
+            min: schema.min,
+            max: schema.max,
+        })
     }
 }
 
@@ -95,7 +116,15 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(message: Message, bytes: &'a [u8], flexible: bool, memory_limit: u64) -> Walk<'a> {
-        Walk { message, bytes, at: 0, flexible, field: "tagged fields", memory: 0, memory_limit }
+        Walk {
+            message,
+            bytes,
+            at: 0,
+            flexible,
+            field: "tagged fields",
+            memory: 0,
+            memory_limit,
+        }
     }
 
     fn left(&self) -> usize {
@@ -103,12 +132,20 @@ impl<'a> Walk<'a> {
     }
 
     fn place(&self) -> Place {
-        Place { message: self.message, field: self.field, offset: self.at }
+        Place {
+            message: self.message,
+            field: self.field,
+            offset: self.at,
+        }
     }
 
     fn record(&mut self, record: &'static Record) -> Result<(), CodecError> {
         let version = self.message.version;
-        for field in record.fields.iter().filter(|field| (field.from..=field.to).contains(&version)) {
+        for field in record
+            .fields
+            .iter()
+            .filter(|field| (field.from..=field.to).contains(&version))
+        {
             self.field(field)?;
         }
         if self.flexible {
@@ -156,7 +193,11 @@ impl<'a> Walk<'a> {
         // An element takes a byte at least, or its whole size where that is fixed.
         let needed = count as u64 * wire_size(element).max(1) as u64;
         if needed > self.left() as u64 {
-            return Err(CodecError::Short { at: self.place(), needed, left: self.left() });
+            return Err(CodecError::Short {
+                at: self.place(),
+                needed,
+                left: self.left(),
+            });
         }
         self.charge(count as u64 * memory_size(element) as u64)?;
         if wire_size(element) > 0 {
@@ -186,7 +227,11 @@ impl<'a> Walk<'a> {
             match known.filter(|known| known.field.from <= self.message.version) {
                 Some(known) => self.known_tag(at, known, announced)?,
                 None => {
-                    self.charge(if unknown == 0 { TAG_MAP_SIZE } else { TAG_ENTRY_SIZE })?;
+                    self.charge(if unknown == 0 {
+                        TAG_MAP_SIZE
+                    } else {
+                        TAG_ENTRY_SIZE
+                    })?;
                     unknown += 1;
                     self.take(announced as usize)?;
                 }
@@ -209,7 +254,12 @@ impl<'a> Walk<'a> {
         if taken == announced as usize {
             Ok(())
         } else {
-            Err(CodecError::TagSize { at, tag: known.tag, announced, taken })
+            Err(CodecError::TagSize {
+                at,
+                tag: known.tag,
+                announced,
+                taken,
+            })
         }
     }
 
@@ -217,7 +267,11 @@ impl<'a> Walk<'a> {
         self.memory = self.memory.saturating_add(bytes);
         if self.memory > self.memory_limit {
             let (needed, limit) = (self.memory, self.memory_limit);
-            return Err(CodecError::TooManyElements { at: self.place(), needed, limit });
+            return Err(CodecError::TooManyElements {
+                at: self.place(),
+                needed,
+                limit,
+            });
         }
         Ok(())
     }
@@ -229,7 +283,11 @@ impl<'a> Walk<'a> {
                 self.at = end;
                 Ok(taken)
             }
-            None => Err(CodecError::Short { at: self.place(), needed: count as u64, left: self.left() }),
+            None => Err(CodecError::Short {
+                at: self.place(),
+                needed: count as u64,
+                left: self.left(),
+            }),
         }
     }
 

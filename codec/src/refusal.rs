@@ -76,7 +76,9 @@ pub struct Refusal<'a> {
 
 impl std::fmt::Debug for Refusal<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Refusal").field("coordinator", &self.coordinator).finish_non_exhaustive()
+        f.debug_struct("Refusal")
+            .field("coordinator", &self.coordinator)
+            .finish_non_exhaustive()
     }
 }
 
@@ -163,10 +165,14 @@ fn refuse_leader_bound(call: Call<'_>, code: ByTopic<'_>) -> Result<Answer, Code
                 _ => call.answer::<ProduceRequest>(&produce(request, code)),
             }
         }
-        ApiKey::FETCH => call.reply(|request: FetchRequest| fetch(request, call.header.version, code)),
+        ApiKey::FETCH => {
+            call.reply(|request: FetchRequest| fetch(request, call.header.version, code))
+        }
         ApiKey::LIST_OFFSETS => call.reply(|request| list_offsets(request, code)),
         ApiKey::DELETE_RECORDS => call.reply(|request| delete_records(request, code)),
-        ApiKey::OFFSET_FOR_LEADER_EPOCH => call.reply(|request| offset_for_leader_epoch(request, code)),
+        ApiKey::OFFSET_FOR_LEADER_EPOCH => {
+            call.reply(|request| offset_for_leader_epoch(request, code))
+        }
         ApiKey::WRITE_TXN_MARKERS => call.reply(|request| write_txn_markers(request, code)),
         _ => call.reply(|request| describe_producers(request, code)),
     }
@@ -189,9 +195,8 @@ fn refuse_coordinator_bound(call: Call<'_>, code: i16) -> Result<Answer, CodecEr
         }
         ApiKey::DESCRIBE_GROUPS => call.reply(|request| describe_groups(request, code)),
         ApiKey::DELETE_GROUPS => call.reply(|request| delete_groups(request, code)),
-        ApiKey::OFFSET_DELETE => {
-            call.reply(|_: OffsetDeleteRequest| OffsetDeleteResponse::default().with_error_code(code))
-        }
+        ApiKey::OFFSET_DELETE => call
+            .reply(|_: OffsetDeleteRequest| OffsetDeleteResponse::default().with_error_code(code)),
         ApiKey::CONSUMER_GROUP_HEARTBEAT => call.reply(|_: ConsumerGroupHeartbeatRequest| {
             ConsumerGroupHeartbeatResponse::default().with_error_code(code)
         }),
@@ -206,10 +211,12 @@ fn refuse_transaction_bound(call: Call<'_>, code: i16) -> Result<Answer, CodecEr
         ApiKey::ADD_PARTITIONS_TO_TXN => {
             call.reply(|request| add_partitions_to_txn(request, version, code))
         }
-        ApiKey::ADD_OFFSETS_TO_TXN => {
-            call.reply(|_: AddOffsetsToTxnRequest| AddOffsetsToTxnResponse::default().with_error_code(code))
+        ApiKey::ADD_OFFSETS_TO_TXN => call.reply(|_: AddOffsetsToTxnRequest| {
+            AddOffsetsToTxnResponse::default().with_error_code(code)
+        }),
+        ApiKey::END_TXN => {
+            call.reply(|_: EndTxnRequest| EndTxnResponse::default().with_error_code(code))
         }
-        ApiKey::END_TXN => call.reply(|_: EndTxnRequest| EndTxnResponse::default().with_error_code(code)),
         ApiKey::TXN_OFFSET_COMMIT => call.reply(|request| txn_offset_commit(request, code)),
         _ => call.reply(|request| describe_transactions(request, code)),
     }
@@ -239,7 +246,8 @@ impl Call<'_> {
     }
 
     fn answer<A: Api>(&self, response: &A::Response) -> Result<Answer, CodecError> {
-        let frame = encode_response::<A>(self.header.version, self.header.correlation_id, response)?;
+        let frame =
+            encode_response::<A>(self.header.version, self.header.correlation_id, response)?;
         Ok(Answer::Reply(frame))
     }
 
@@ -297,7 +305,9 @@ fn list_offsets(request: ListOffsetsRequest, code: ByTopic<'_>) -> ListOffsetsRe
                 .with_partition_index(partition.partition_index)
                 .with_error_code(code)
         });
-        ListOffsetsTopicResponse::default().with_partitions(partitions.collect()).with_name(topic.name)
+        ListOffsetsTopicResponse::default()
+            .with_partitions(partitions.collect())
+            .with_name(topic.name)
     });
     ListOffsetsResponse::default().with_topics(topics.collect())
 }
@@ -311,7 +321,9 @@ fn delete_records(request: DeleteRecordsRequest, code: ByTopic<'_>) -> DeleteRec
                 .with_low_watermark(-1)
                 .with_error_code(code)
         });
-        DeleteRecordsTopicResult::default().with_partitions(partitions.collect()).with_name(topic.name)
+        DeleteRecordsTopicResult::default()
+            .with_partitions(partitions.collect())
+            .with_name(topic.name)
     });
     DeleteRecordsResponse::default().with_topics(topics.collect())
 }
@@ -323,7 +335,9 @@ fn offset_for_leader_epoch(
     let topics = request.topics.into_iter().map(|topic| {
         let code = code(Topic::Name(&topic.topic));
         let partitions = topic.partitions.iter().map(|partition| {
-            EpochEndOffset::default().with_partition(partition.partition).with_error_code(code)
+            EpochEndOffset::default()
+                .with_partition(partition.partition)
+                .with_error_code(code)
         });
         OffsetForLeaderTopicResult::default()
             .with_partitions(partitions.collect())
@@ -332,7 +346,10 @@ fn offset_for_leader_epoch(
     OffsetForLeaderEpochResponse::default().with_topics(topics.collect())
 }
 
-fn write_txn_markers(request: WriteTxnMarkersRequest, code: ByTopic<'_>) -> WriteTxnMarkersResponse {
+fn write_txn_markers(
+    request: WriteTxnMarkersRequest,
+    code: ByTopic<'_>,
+) -> WriteTxnMarkersResponse {
     let markers = request.markers.into_iter().map(|marker| {
         let topics = marker.topics.into_iter().map(|topic| {
             let code = code(Topic::Name(&topic.name));
@@ -352,14 +369,21 @@ fn write_txn_markers(request: WriteTxnMarkersRequest, code: ByTopic<'_>) -> Writ
     WriteTxnMarkersResponse::default().with_markers(markers.collect())
 }
 
-fn describe_producers(request: DescribeProducersRequest, code: ByTopic<'_>) -> DescribeProducersResponse {
+fn describe_producers(
+    request: DescribeProducersRequest,
+    code: ByTopic<'_>,
+) -> DescribeProducersResponse {
     use describe_producers_response::{PartitionResponse, TopicResponse};
     let topics = request.topics.into_iter().map(|topic| {
         let code = code(Topic::Name(&topic.name));
         let partitions = topic.partition_indexes.iter().map(|partition| {
-            PartitionResponse::default().with_partition_index(*partition).with_error_code(code)
+            PartitionResponse::default()
+                .with_partition_index(*partition)
+                .with_error_code(code)
         });
-        TopicResponse::default().with_partitions(partitions.collect()).with_name(topic.name)
+        TopicResponse::default()
+            .with_partitions(partitions.collect())
+            .with_name(topic.name)
     });
     DescribeProducersResponse::default().with_topics(topics.collect())
 }
@@ -371,7 +395,9 @@ fn offset_commit(request: OffsetCommitRequest, code: i16) -> OffsetCommitRespons
                 .with_partition_index(partition.partition_index)
                 .with_error_code(code)
         });
-        OffsetCommitResponseTopic::default().with_partitions(partitions.collect()).with_name(topic.name)
+        OffsetCommitResponseTopic::default()
+            .with_partitions(partitions.collect())
+            .with_name(topic.name)
     });
     OffsetCommitResponse::default().with_topics(topics.collect())
 }
@@ -381,7 +407,9 @@ fn offset_fetch(request: OffsetFetchRequest, version: i16, code: i16) -> OffsetF
     let response = OffsetFetchResponse::default();
     if version >= 8 {
         let groups = request.groups.into_iter().map(|group| {
-            OffsetFetchResponseGroup::default().with_group_id(group.group_id).with_error_code(code)
+            OffsetFetchResponseGroup::default()
+                .with_group_id(group.group_id)
+                .with_error_code(code)
         });
         return response.with_groups(groups.collect());
     }
@@ -395,25 +423,35 @@ fn offset_fetch(request: OffsetFetchRequest, version: i16, code: i16) -> OffsetF
                 .with_committed_offset(-1)
                 .with_error_code(code)
         });
-        OffsetFetchResponseTopic::default().with_partitions(partitions.collect()).with_name(topic.name)
+        OffsetFetchResponseTopic::default()
+            .with_partitions(partitions.collect())
+            .with_name(topic.name)
     });
     response.with_topics(topics.collect())
 }
 
 fn join_group(version: i16, code: i16) -> JoinGroupResponse {
     let protocol_name = (version < 7).then(StrBytes::default);
-    JoinGroupResponse::default().with_error_code(code).with_protocol_name(protocol_name)
+    JoinGroupResponse::default()
+        .with_error_code(code)
+        .with_protocol_name(protocol_name)
 }
 
 fn describe_groups(request: DescribeGroupsRequest, code: i16) -> DescribeGroupsResponse {
     let refused = describe_groups_response::DescribedGroup::default().with_error_code(code);
-    let groups = request.groups.into_iter().map(|group| refused.clone().with_group_id(group));
+    let groups = request
+        .groups
+        .into_iter()
+        .map(|group| refused.clone().with_group_id(group));
     DescribeGroupsResponse::default().with_groups(groups.collect())
 }
 
 fn delete_groups(request: DeleteGroupsRequest, code: i16) -> DeleteGroupsResponse {
     let refused = DeletableGroupResult::default().with_error_code(code);
-    let groups = request.groups_names.into_iter().map(|group| refused.clone().with_group_id(group));
+    let groups = request
+        .groups_names
+        .into_iter()
+        .map(|group| refused.clone().with_group_id(group));
     DeleteGroupsResponse::default().with_results(groups.collect())
 }
 
@@ -422,7 +460,10 @@ fn consumer_group_describe(
     code: i16,
 ) -> ConsumerGroupDescribeResponse {
     let refused = consumer_group_describe_response::DescribedGroup::default().with_error_code(code);
-    let groups = request.group_ids.into_iter().map(|group| refused.clone().with_group_id(group));
+    let groups = request
+        .group_ids
+        .into_iter()
+        .map(|group| refused.clone().with_group_id(group));
     ConsumerGroupDescribeResponse::default().with_groups(groups.collect())
 }
 
@@ -480,21 +521,28 @@ fn describe_transactions(
     code: i16,
 ) -> DescribeTransactionsResponse {
     let refused = describe_transactions_response::TransactionState::default().with_error_code(code);
-    let states = request.transactional_ids.into_iter().map(|id| refused.clone().with_transactional_id(id));
+    let states = request
+        .transactional_ids
+        .into_iter()
+        .map(|id| refused.clone().with_transactional_id(id));
     DescribeTransactionsResponse::default().with_transaction_states(states.collect())
 }
 
 fn alter_replica_log_dirs(request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse {
-    let topics = request.dirs.into_iter().flat_map(|dir| dir.topics).map(|topic| {
-        let partitions = topic.partitions.iter().map(|partition| {
-            AlterReplicaLogDirPartitionResult::default()
-                .with_partition_index(*partition)
-                .with_error_code(REPLICA_NOT_AVAILABLE)
+    let topics = request
+        .dirs
+        .into_iter()
+        .flat_map(|dir| dir.topics)
+        .map(|topic| {
+            let partitions = topic.partitions.iter().map(|partition| {
+                AlterReplicaLogDirPartitionResult::default()
+                    .with_partition_index(*partition)
+                    .with_error_code(REPLICA_NOT_AVAILABLE)
+            });
+            AlterReplicaLogDirTopicResult::default()
+                .with_partitions(partitions.collect())
+                .with_topic_name(topic.name)
         });
-        AlterReplicaLogDirTopicResult::default()
-            .with_partitions(partitions.collect())
-            .with_topic_name(topic.name)
-    });
     AlterReplicaLogDirsResponse::default().with_results(topics.collect())
 }
 

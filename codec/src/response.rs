@@ -1,7 +1,6 @@
 //! Responses: a header with the correlation id, and a body that can be decoded only with the key and version of its
 //! request, which [`crate::pending`] keeps. Upstream counterpart: `ResponseHeader` and `AbstractResponse.parseResponse`.
 
-use crate::api_key::ApiKey;
 use crate::error::{CodecError, Message};
 use crate::frame::Frame;
 use crate::guard;
@@ -15,7 +14,11 @@ const UNSUPPORTED_VERSION: i16 = 35;
 
 /// The correlation id of a response payload (a frame without its length prefix).
 pub fn correlation_id(payload: &Bytes) -> Result<i32, CodecError> {
-    let bytes = payload.first_chunk::<4>().ok_or(CodecError::NoCorrelationId { left: payload.len() })?;
+    let bytes = payload
+        .first_chunk::<4>()
+        .ok_or(CodecError::NoCorrelationId {
+            left: payload.len(),
+        })?;
     Ok(i32::from_be_bytes(*bytes))
 }
 
@@ -39,14 +42,28 @@ fn body<A: Api>(message: Message, payload: &Bytes) -> Result<Bytes, CodecError> 
 /// Decodes the answer to an ApiVersions request of `version`. A broker that does not know this version answers as to
 /// version 0, with error code 35: that comes back as a response whose `error_code` says so, and the request should be
 /// made again with version 0 (KIP-511: or with what the response says of ApiVersions itself).
-pub fn decode_api_versions(version: i16, payload: &Bytes) -> Result<ApiVersionsResponse, CodecError> {
-    let error_code = payload.get(4..).and_then(|body| body.first_chunk::<2>()).map(|code| i16::from_be_bytes(*code));
-    let version = if error_code == Some(UNSUPPORTED_VERSION) { 0 } else { version };
+pub fn decode_api_versions(
+    version: i16,
+    payload: &Bytes,
+) -> Result<ApiVersionsResponse, CodecError> {
+    let error_code = payload
+        .get(4..)
+        .and_then(|body| body.first_chunk::<2>())
+        .map(|code| i16::from_be_bytes(*code));
+    let version = if error_code == Some(UNSUPPORTED_VERSION) {
+        0
+    } else {
+        version
+    };
     decode_response::<ApiVersionsRequest>(version, payload)
 }
 
 /// Encodes a response with its header and its length prefix: ready to write.
-pub fn encode_response<A: Api>(version: i16, correlation_id: i32, response: &A::Response) -> Result<Frame, CodecError> {
+pub fn encode_response<A: Api>(
+    version: i16,
+    correlation_id: i32,
+    response: &A::Response,
+) -> Result<Frame, CodecError> {
     Frame::build(
         |target| {
             put_header::<A>(target, version, correlation_id)?;
@@ -56,23 +73,24 @@ pub fn encode_response<A: Api>(version: i16, correlation_id: i32, response: &A::
     )
 }
 
-fn put_header<A: Api>(target: &mut BytesMut, version: i16, correlation_id: i32) -> Result<(), CodecError> {
+fn put_header<A: Api>(
+    target: &mut BytesMut,
+    version: i16,
+    correlation_id: i32,
+) -> Result<(), CodecError> {
     ResponseHeader::default()
         .with_correlation_id(correlation_id)
         .encode(target, A::response_header_version(version))
         .map_err(|error| not_encodable(Message::response(A::KEY, version), error))
 }
 
-/// The lowest and highest version in which `key` can be answered here.
-pub fn versions(key: ApiKey) -> Option<(i16, i16)> {
-    guard::versions(key, crate::error::Direction::Response)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use kafka_protocol::messages::api_versions_response::ApiVersion;
-    use kafka_protocol::messages::{AllocateProducerIdsRequest, AllocateProducerIdsResponse, ControlledShutdownRequest};
+    use kafka_protocol::messages::{
+        AllocateProducerIdsRequest, AllocateProducerIdsResponse, ControlledShutdownRequest,
+    };
     use kafka_protocol::messages::{ControlledShutdownResponse, LeaderAndIsrRequest};
 
     fn payload(frame: Frame) -> Bytes {
@@ -83,37 +101,56 @@ mod tests {
     fn a_response_comes_back_as_it_was_sent() {
         let sent = ControlledShutdownResponse::default().with_error_code(11);
         for version in 0..=3 {
-            let payload = payload(encode_response::<ControlledShutdownRequest>(version, 77, &sent).unwrap());
+            let payload =
+                payload(encode_response::<ControlledShutdownRequest>(version, 77, &sent).unwrap());
             assert_eq!(correlation_id(&payload), Ok(77));
-            assert_eq!(decode_response::<ControlledShutdownRequest>(version, &payload).unwrap(), sent);
+            assert_eq!(
+                decode_response::<ControlledShutdownRequest>(version, &payload).unwrap(),
+                sent
+            );
         }
     }
 
     #[test]
     fn api_versions_has_the_oldest_header_in_every_version_and_others_follow_the_body() {
-        let frame = encode_response::<ApiVersionsRequest>(3, 1, &ApiVersionsResponse::default()).unwrap();
-        assert_eq!(frame.to_bytes()[4..10], [0, 0, 0, 1, 0, 0], "error code right after the correlation id");
+        let frame =
+            encode_response::<ApiVersionsRequest>(3, 1, &ApiVersionsResponse::default()).unwrap();
+        assert_eq!(
+            frame.to_bytes()[4..10],
+            [0, 0, 0, 1, 0, 0],
+            "error code right after the correlation id"
+        );
         let answer = AllocateProducerIdsResponse::default().with_error_code(7);
         let frame = encode_response::<AllocateProducerIdsRequest>(0, 1, &answer).unwrap();
-        assert_eq!(frame.to_bytes()[4..9], [0, 0, 0, 1, 0], "tagged fields after the correlation id");
+        assert_eq!(
+            frame.to_bytes()[4..9],
+            [0, 0, 0, 1, 0],
+            "tagged fields after the correlation id"
+        );
     }
 
     #[test]
     fn an_older_brokers_answer_to_a_newer_api_versions_request_is_understood() {
         let answer = ApiVersionsResponse::default()
             .with_error_code(35)
-            .with_api_keys(vec![ApiVersion::default().with_api_key(18).with_max_version(2)]);
+            .with_api_keys(vec![
+                ApiVersion::default().with_api_key(18).with_max_version(2),
+            ]);
         let payload = payload(encode_response::<ApiVersionsRequest>(0, 1, &answer).unwrap());
         assert_eq!(decode_api_versions(3, &payload).unwrap(), answer);
 
         let answer = answer.with_error_code(0);
-        let payload = encode_response::<ApiVersionsRequest>(3, 1, &answer).unwrap().to_bytes().slice(4..);
+        let payload = encode_response::<ApiVersionsRequest>(3, 1, &answer)
+            .unwrap()
+            .to_bytes()
+            .slice(4..);
         assert_eq!(decode_api_versions(3, &payload).unwrap(), answer);
     }
 
     #[test]
     fn a_response_too_short_for_a_correlation_id_is_an_error() {
-        let error = decode_response::<LeaderAndIsrRequest>(4, &Bytes::from_static(&[0, 0, 1])).unwrap_err();
+        let error =
+            decode_response::<LeaderAndIsrRequest>(4, &Bytes::from_static(&[0, 0, 1])).unwrap_err();
         assert_eq!(error, CodecError::NoCorrelationId { left: 3 });
     }
 
@@ -123,7 +160,11 @@ mod tests {
         let frame = encode_response::<ControlledShutdownRequest>(1, 77, &sent).unwrap();
         let mut longer = payload(frame).to_vec();
         longer.push(0);
-        let error = decode_response::<ControlledShutdownRequest>(1, &Bytes::from(longer)).unwrap_err();
-        assert_eq!(error.to_string(), "ControlledShutdown response v1: 1 bytes follow the end of the message, at byte 6");
+        let error =
+            decode_response::<ControlledShutdownRequest>(1, &Bytes::from(longer)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "ControlledShutdown response v1: 1 bytes follow the end of the message, at byte 6"
+        );
     }
 }

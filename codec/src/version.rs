@@ -91,11 +91,15 @@ impl BrokerVersions {
     /// From an answer of any version; one with an error code says nothing.
     pub fn from_response(response: &ApiVersionsResponse) -> Result<BrokerVersions, CodecError> {
         if response.error_code != 0 {
-            return Err(CodecError::ApiVersionsRefused { error_code: response.error_code });
+            return Err(CodecError::ApiVersionsRefused {
+                error_code: response.error_code,
+            });
         }
         let ranges = response.api_keys.iter();
         let ranges = ranges.map(|api| (ApiKey(api.api_key), (api.min_version, api.max_version)));
-        Ok(BrokerVersions { ranges: ranges.collect() })
+        Ok(BrokerVersions {
+            ranges: ranges.collect(),
+        })
     }
 
     /// The lowest and highest version of an API, if the broker offers it.
@@ -105,7 +109,9 @@ impl BrokerVersions {
 
     /// All that the broker offers, in the order of the keys.
     pub fn ranges(&self) -> impl Iterator<Item = (ApiKey, i16, i16)> + '_ {
-        self.ranges.iter().map(|(key, (min, max))| (*key, *min, *max))
+        self.ranges
+            .iter()
+            .map(|(key, (min, max))| (*key, *min, *max))
     }
 
     /// The highest version of an API from `ours_min` to `ours_max` that the broker understands.
@@ -115,7 +121,13 @@ impl BrokerVersions {
         if highest >= theirs_min.max(ours_min) {
             Ok(highest)
         } else {
-            Err(CodecError::NoCommonVersion { key, theirs_min, theirs_max, ours_min, ours_max })
+            Err(CodecError::NoCommonVersion {
+                key,
+                theirs_min,
+                theirs_max,
+                ours_min,
+                ours_max,
+            })
         }
     }
 
@@ -142,10 +154,11 @@ impl BrokerVersions {
 
     /// Every ZooKeeper-mode broker offers the control requests, on every listener; a KRaft broker offers none.
     fn choose_control(&self, key: ApiKey, ours_min: i16, ours_max: i16) -> Result<i16, CodecError> {
-        self.choose(key, ours_min, ours_max).map_err(|error| match error {
-            CodecError::ApiNotOffered { key } => CodecError::KRaftBroker { missing: key },
-            other => other,
-        })
+        self.choose(key, ours_min, ours_max)
+            .map_err(|error| match error {
+                CodecError::ApiNotOffered { key } => CodecError::KRaftBroker { missing: key },
+                other => other,
+            })
     }
 }
 
@@ -156,47 +169,77 @@ mod tests {
 
     fn broker(ranges: &[(i16, i16, i16)]) -> BrokerVersions {
         let keys = ranges.iter().map(|(key, min, max)| {
-            ApiVersion::default().with_api_key(*key).with_min_version(*min).with_max_version(*max)
+            ApiVersion::default()
+                .with_api_key(*key)
+                .with_min_version(*min)
+                .with_max_version(*max)
         });
-        BrokerVersions::from_response(&ApiVersionsResponse::default().with_api_keys(keys.collect())).unwrap()
+        BrokerVersions::from_response(&ApiVersionsResponse::default().with_api_keys(keys.collect()))
+            .unwrap()
     }
 
     fn chosen(versions: ControlVersions) -> (i16, i16, i16) {
-        (versions.leader_and_isr.get(), versions.stop_replica.get(), versions.update_metadata.get())
+        (
+            versions.leader_and_isr.get(),
+            versions.stop_replica.get(),
+            versions.update_metadata.get(),
+        )
     }
 
     #[test]
     fn each_release_gets_the_highest_versions_that_it_accepts() {
-        for (release, lisr, sr, umr) in
-            [("1.0", 1, 0, 4), ("2.2", 2, 1, 5), ("2.4", 4, 2, 6), ("2.8", 5, 3, 7), ("3.9", 7, 4, 8)]
-        {
+        for (release, lisr, sr, umr) in [
+            ("1.0", 1, 0, 4),
+            ("2.2", 2, 1, 5),
+            ("2.4", 4, 2, 6),
+            ("2.8", 5, 3, 7),
+            ("3.9", 7, 4, 8),
+        ] {
             let broker = broker(&[(4, 0, lisr), (5, 0, sr), (6, 0, umr)]);
-            assert_eq!(chosen(broker.control(VersionCaps::NONE).unwrap()), (lisr, sr, umr), "{release}");
+            assert_eq!(
+                chosen(broker.control(VersionCaps::NONE).unwrap()),
+                (lisr, sr, umr),
+                "{release}"
+            );
         }
     }
 
     #[test]
     fn a_broker_newer_than_us_gets_what_we_can_write() {
         let broker = broker(&[(4, 0, 9), (5, 0, 9), (6, 0, 9)]);
-        assert_eq!(chosen(broker.control(VersionCaps::NONE).unwrap()), (7, 4, 8));
+        assert_eq!(
+            chosen(broker.control(VersionCaps::NONE).unwrap()),
+            (7, 4, 8)
+        );
     }
 
     #[test]
     fn the_inter_broker_protocol_version_caps_the_choice() {
         let broker = broker(&[(4, 0, 7), (5, 0, 4), (6, 0, 8)]);
-        let caps = VersionCaps { leader_and_isr: 4, stop_replica: 2, update_metadata: 6 };
+        let caps = VersionCaps {
+            leader_and_isr: 4,
+            stop_replica: 2,
+            update_metadata: 6,
+        };
         assert_eq!(chosen(broker.control(caps).unwrap()), (4, 2, 6));
     }
 
     #[test]
     fn no_overlap_is_an_error_with_both_ranges() {
-        let caps = VersionCaps { leader_and_isr: 4, ..VersionCaps::NONE };
-        let error = broker(&[(4, 5, 7), (5, 0, 4), (6, 0, 8)]).control(caps).unwrap_err();
+        let caps = VersionCaps {
+            leader_and_isr: 4,
+            ..VersionCaps::NONE
+        };
+        let error = broker(&[(4, 5, 7), (5, 0, 4), (6, 0, 8)])
+            .control(caps)
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "no common version of LeaderAndIsr: the broker has 5 to 7, we may use 1 to 4"
         );
-        let error = broker(&[(4, 0, 7), (5, 0, 4), (6, 0, 3)]).control(VersionCaps::NONE).unwrap_err();
+        let error = broker(&[(4, 0, 7), (5, 0, 4), (6, 0, 3)])
+            .control(VersionCaps::NONE)
+            .unwrap_err();
         assert_eq!(
             error,
             CodecError::NoCommonVersion {
@@ -213,11 +256,18 @@ mod tests {
     fn a_broker_without_the_control_requests_is_a_kraft_broker() {
         let broker = broker(&[(3, 0, 12), (18, 0, 3)]);
         let error = broker.control(VersionCaps::NONE).unwrap_err();
-        assert_eq!(error, CodecError::KRaftBroker { missing: ApiKey::LEADER_AND_ISR });
+        assert_eq!(
+            error,
+            CodecError::KRaftBroker {
+                missing: ApiKey::LEADER_AND_ISR
+            }
+        );
         assert_eq!(broker.choose(ApiKey::METADATA, 0, 9), Ok(9));
         assert_eq!(
             broker.choose(ApiKey::DESCRIBE_CONFIGS, 0, 4),
-            Err(CodecError::ApiNotOffered { key: ApiKey::DESCRIBE_CONFIGS })
+            Err(CodecError::ApiNotOffered {
+                key: ApiKey::DESCRIBE_CONFIGS
+            })
         );
     }
 
@@ -237,6 +287,9 @@ mod tests {
             "LeaderAndIsr v0 does not exist here: versions 1 to 7 do"
         );
         assert!(StopReplicaVersion::new(5).is_err());
-        assert_eq!(UpdateMetadataVersion::new(4), Ok(UpdateMetadataVersion::MIN));
+        assert_eq!(
+            UpdateMetadataVersion::new(4),
+            Ok(UpdateMetadataVersion::MIN)
+        );
     }
 }

@@ -31,12 +31,22 @@ where
     put_topics(&mut writer, topics.into_iter(), put_partition)?;
     put_live_leaders(&mut writer, live_leaders)?;
     writer.end();
-    Ok(ControlRequest { message, controller, broker_epoch, tail: writer.finish() })
+    Ok(ControlRequest {
+        message,
+        controller,
+        broker_epoch,
+        tail: writer.finish(),
+    })
 }
 
 fn put_partition(writer: &mut Writer, view: &PartitionView<'_>) -> Result<(), CodecError> {
     let version = writer.message.version;
-    writer.four([view.partition, view.controller_epoch, view.leader, view.leader_epoch]);
+    writer.four([
+        view.partition,
+        view.controller_epoch,
+        view.leader,
+        view.leader_epoch,
+    ]);
     writer.i32s(view.isr)?;
     writer.i32(view.partition_epoch);
     writer.i32s(view.replicas)?;

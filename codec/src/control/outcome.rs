@@ -45,15 +45,24 @@ pub fn leader_and_isr_outcome(
     let response = decode_response::<LeaderAndIsrRequest>(version.get(), payload)?;
     let mut names = Names::default();
     let by_name = response.partition_errors.iter().map(|error| {
-        (TopicKey::Name(names.shared(&error.topic_name)), error.partition_index, error.error_code)
+        (
+            TopicKey::Name(names.shared(&error.topic_name)),
+            error.partition_index,
+            error.error_code,
+        )
     });
     let mut partitions: Vec<_> = by_name.collect();
     for topic in &response.topics {
         let key = TopicKey::Id(topic.topic_id.into_bytes());
-        let of_topic = |error: &LeaderAndIsrPartitionError| (key.clone(), error.partition_index, error.error_code);
+        let of_topic = |error: &LeaderAndIsrPartitionError| {
+            (key.clone(), error.partition_index, error.error_code)
+        };
         partitions.extend(topic.partition_errors.iter().map(of_topic));
     }
-    Ok(LeaderAndIsrOutcome { error_code: response.error_code, partitions })
+    Ok(LeaderAndIsrOutcome {
+        error_code: response.error_code,
+        partitions,
+    })
 }
 
 /// Decodes the payload that answers a StopReplica of this version.
@@ -64,9 +73,17 @@ pub fn stop_replica_outcome(
     let response = decode_response::<StopReplicaRequest>(version.get(), payload)?;
     let mut names = Names::default();
     let partitions = response.partition_errors.iter();
-    let partitions =
-        partitions.map(|error| (names.shared(&error.topic_name), error.partition_index, error.error_code));
-    Ok(StopReplicaOutcome { error_code: response.error_code, partitions: partitions.collect() })
+    let partitions = partitions.map(|error| {
+        (
+            names.shared(&error.topic_name),
+            error.partition_index,
+            error.error_code,
+        )
+    });
+    Ok(StopReplicaOutcome {
+        error_code: response.error_code,
+        partitions: partitions.collect(),
+    })
 }
 
 /// Decodes the payload that answers an UpdateMetadata of this version.
@@ -75,7 +92,8 @@ pub fn update_metadata_outcome(
     payload: &Bytes,
 ) -> Result<UpdateMetadataOutcome, CodecError> {
     type Response = <UpdateMetadataRequest as Api>::Response;
-    let Response { error_code, .. } = decode_response::<UpdateMetadataRequest>(version.get(), payload)?;
+    let Response { error_code, .. } =
+        decode_response::<UpdateMetadataRequest>(version.get(), payload)?;
     Ok(UpdateMetadataOutcome { error_code })
 }
 
@@ -110,11 +128,16 @@ mod tests {
     }
 
     fn payload<A: Api>(version: i16, response: &A::Response) -> Bytes {
-        encode_response::<A>(version, 1, response).unwrap().to_bytes().slice(4..)
+        encode_response::<A>(version, 1, response)
+            .unwrap()
+            .to_bytes()
+            .slice(4..)
     }
 
     fn failed(partition: i32, code: i16) -> LeaderAndIsrPartitionError {
-        LeaderAndIsrPartitionError::default().with_partition_index(partition).with_error_code(code)
+        LeaderAndIsrPartitionError::default()
+            .with_partition_index(partition)
+            .with_error_code(code)
     }
 
     #[test]
@@ -129,8 +152,18 @@ mod tests {
             let payload = payload::<LeaderAndIsrRequest>(version, &response);
             let version = LeaderAndIsrVersion::new(version).unwrap();
             let outcome = leader_and_isr_outcome(version, &payload).unwrap();
-            let wanted = vec![(name("orders"), 0, 0), (name("orders"), 1, 56), (name("stock"), 0, 11)];
-            assert_eq!(outcome, LeaderAndIsrOutcome { error_code: 0, partitions: wanted });
+            let wanted = vec![
+                (name("orders"), 0, 0),
+                (name("orders"), 1, 56),
+                (name("stock"), 0, 11),
+            ];
+            assert_eq!(
+                outcome,
+                LeaderAndIsrOutcome {
+                    error_code: 0,
+                    partitions: wanted
+                }
+            );
         }
     }
 
@@ -152,27 +185,45 @@ mod tests {
     #[test]
     fn a_request_that_failed_as_a_whole_says_so() {
         let response = LeaderAndIsrResponse::default().with_error_code(11);
-        let outcome =
-            leader_and_isr_outcome(LeaderAndIsrVersion::MAX, &payload::<LeaderAndIsrRequest>(7, &response));
-        assert_eq!(outcome, Ok(LeaderAndIsrOutcome { error_code: 11, partitions: vec![] }));
+        let outcome = leader_and_isr_outcome(
+            LeaderAndIsrVersion::MAX,
+            &payload::<LeaderAndIsrRequest>(7, &response),
+        );
+        assert_eq!(
+            outcome,
+            Ok(LeaderAndIsrOutcome {
+                error_code: 11,
+                partitions: vec![]
+            })
+        );
         let response = UpdateMetadataResponse::default().with_error_code(77);
         for version in 4..=8 {
             let payload = payload::<UpdateMetadataRequest>(version, &response);
-            let outcome = update_metadata_outcome(UpdateMetadataVersion::new(version).unwrap(), &payload);
+            let outcome =
+                update_metadata_outcome(UpdateMetadataVersion::new(version).unwrap(), &payload);
             assert_eq!(outcome, Ok(UpdateMetadataOutcome { error_code: 77 }));
         }
     }
 
     #[test]
     fn stop_replica_answers_by_name_in_every_version() {
-        let stopped =
-            StopReplicaPartitionError::default().with_topic_name(topic("orders")).with_partition_index(2);
-        let response = StopReplicaResponse::default().with_partition_errors(vec![stopped.with_error_code(75)]);
+        let stopped = StopReplicaPartitionError::default()
+            .with_topic_name(topic("orders"))
+            .with_partition_index(2);
+        let response =
+            StopReplicaResponse::default().with_partition_errors(vec![stopped.with_error_code(75)]);
         for version in 0..=4 {
             let payload = payload::<StopReplicaRequest>(version, &response);
-            let outcome = stop_replica_outcome(StopReplicaVersion::new(version).unwrap(), &payload).unwrap();
+            let outcome =
+                stop_replica_outcome(StopReplicaVersion::new(version).unwrap(), &payload).unwrap();
             let wanted = vec![(Arc::from("orders"), 2, 75)];
-            assert_eq!(outcome, StopReplicaOutcome { error_code: 0, partitions: wanted });
+            assert_eq!(
+                outcome,
+                StopReplicaOutcome {
+                    error_code: 0,
+                    partitions: wanted
+                }
+            );
         }
     }
 }

@@ -28,7 +28,8 @@ pub struct StopReplicaTopicView<'a, P> {
     pub partitions: P,
 }
 
-/// Encodes a request for one broker. Below version 3 all partitions must agree in `delete`.
+/// Encodes a request for one broker. Below version 3 all partitions must agree in `delete`; filtered iterators split
+/// what does not. Topics without partitions are written as such.
 pub fn stop_replica<'a, T, P>(
     version: StopReplicaVersion,
     controller: ControllerView,
@@ -36,8 +37,8 @@ pub fn stop_replica<'a, T, P>(
     topics: T,
 ) -> Result<ControlRequest, CodecError>
 where
-    T: IntoIterator<Item = StopReplicaTopicView<'a, P>, IntoIter: ExactSizeIterator>,
-    P: IntoIterator<Item = StopReplicaView, IntoIter: ExactSizeIterator>,
+    T: IntoIterator<Item = StopReplicaTopicView<'a, P>, IntoIter: Clone>,
+    P: IntoIterator<Item = StopReplicaView, IntoIter: Clone>,
 {
     let message = Message::request(StopReplicaVersion::KEY, version.get());
     let mut writer = Writer::new(message, 1024);
@@ -47,17 +48,22 @@ where
         put_flagged(&mut writer, topics.into_iter())?;
     }
     writer.end();
-    Ok(ControlRequest { message, controller, broker_epoch, tail: writer.finish() })
+    Ok(ControlRequest {
+        message,
+        controller,
+        broker_epoch,
+        tail: writer.finish(),
+    })
 }
 
 fn put_topics<'a, P>(
     writer: &mut Writer,
-    topics: impl ExactSizeIterator<Item = StopReplicaTopicView<'a, P>>,
+    topics: impl Iterator<Item = StopReplicaTopicView<'a, P>> + Clone,
 ) -> Result<(), CodecError>
 where
-    P: IntoIterator<Item = StopReplicaView, IntoIter: ExactSizeIterator>,
+    P: IntoIterator<Item = StopReplicaView, IntoIter: Clone>,
 {
-    let announced = topics.len();
+    let announced = topics.clone().count();
     let mut given = 0;
     writer.count(announced)?;
     for topic in topics {
@@ -77,10 +83,10 @@ where
 
 fn put_partitions(
     writer: &mut Writer,
-    partitions: impl ExactSizeIterator<Item = StopReplicaView>,
+    partitions: impl Iterator<Item = StopReplicaView> + Clone,
     mut put: impl FnMut(&mut Writer, StopReplicaView) -> Result<(), CodecError>,
 ) -> Result<(), CodecError> {
-    let announced = partitions.len();
+    let announced = partitions.clone().count();
     let mut given = 0;
     writer.count(announced)?;
     for view in partitions {
@@ -93,12 +99,15 @@ fn put_partitions(
 /// Versions 0 to 2: the flag for all, and then partitions, grouped from version 1 on.
 fn put_flagged<'a, P>(
     writer: &mut Writer,
-    topics: impl ExactSizeIterator<Item = StopReplicaTopicView<'a, P>>,
+    topics: impl Iterator<Item = StopReplicaTopicView<'a, P>> + Clone,
 ) -> Result<(), CodecError>
 where
-    P: IntoIterator<Item = StopReplicaView, IntoIter: ExactSizeIterator>,
+    P: IntoIterator<Item = StopReplicaView, IntoIter: Clone>,
 {
-    let mut flag = Flag { at: writer.leave_byte(), value: None };
+    let mut flag = Flag {
+        at: writer.leave_byte(),
+        value: None,
+    };
     if writer.message.version < Since::of(writer.message.key).grouped {
         let room = writer.leave_count();
         let mut count = 0;
@@ -112,7 +121,7 @@ where
         }
         writer.fill_count(room, count)?;
     } else {
-        let announced = topics.len();
+        let announced = topics.clone().count();
         let mut given = 0;
         writer.count(announced)?;
         for topic in topics {
@@ -127,7 +136,14 @@ where
         }
         writer.counted("topics", announced, given)?;
     }
-    writer.fill_byte(flag.at, if flag.value == Some(true) { FLAG_ALL } else { FLAG_NONE });
+    writer.fill_byte(
+        flag.at,
+        if flag.value == Some(true) {
+            FLAG_ALL
+        } else {
+            FLAG_NONE
+        },
+    );
     Ok(())
 }
 
@@ -138,7 +154,12 @@ struct Flag {
 }
 
 impl Flag {
-    fn agree(&mut self, writer: &Writer, topic: &str, view: StopReplicaView) -> Result<(), CodecError> {
+    fn agree(
+        &mut self,
+        writer: &Writer,
+        topic: &str,
+        view: StopReplicaView,
+    ) -> Result<(), CodecError> {
         if *self.value.get_or_insert(view.delete) == view.delete {
             return Ok(());
         }

@@ -56,7 +56,14 @@ type Views<'a> = std::iter::Map<slice::Iter<'a, Partition>, fn(&'a Partition) ->
 
 impl Partition {
     fn view(&self) -> PartitionView<'_> {
-        let [partition, controller_epoch, leader, leader_epoch, partition_epoch, _] = self.numbers;
+        let [
+            partition,
+            controller_epoch,
+            leader,
+            leader_epoch,
+            partition_epoch,
+            _,
+        ] = self.numbers;
         let [isr, replicas, adding, removing, offline_replicas] = &self.lists;
         PartitionView {
             partition,
@@ -77,7 +84,11 @@ impl Partition {
 
 impl Topic {
     fn view(&self) -> TopicView<'_, Views<'_>> {
-        TopicView { name: &self.name, id: self.id, partitions: self.partitions.iter().map(Partition::view) }
+        TopicView {
+            name: &self.name,
+            id: self.id,
+            partitions: self.partitions.iter().map(Partition::view),
+        }
     }
 }
 
@@ -100,27 +111,57 @@ fn name() -> impl Strategy<Value = String> {
 
 fn partition() -> impl Strategy<Value = Partition> {
     let list = || prop_oneof![4 => vec(any::<i32>(), 0..5), 1 => vec(any::<i32>(), 0..140)];
-    (any::<[i32; 6]>(), [list(), list(), list(), list(), list()], any::<bool>(), any::<bool>())
-        .prop_map(|(numbers, lists, is_new, recovering)| Partition { numbers, lists, is_new, recovering })
+    (
+        any::<[i32; 6]>(),
+        [list(), list(), list(), list(), list()],
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(numbers, lists, is_new, recovering)| Partition {
+            numbers,
+            lists,
+            is_new,
+            recovering,
+        })
 }
 
 fn topics() -> impl Strategy<Value = Vec<Topic>> {
-    let topic = (name(), any::<[u8; 16]>(), any::<bool>(), vec(partition(), 0..4));
-    let topic = topic.prop_map(|(name, id, has_id, partitions)| {
-        Topic { name, id: if has_id { id } else { [0; 16] }, partitions }
+    let topic = (
+        name(),
+        any::<[u8; 16]>(),
+        any::<bool>(),
+        vec(partition(), 0..4),
+    );
+    let topic = topic.prop_map(|(name, id, has_id, partitions)| Topic {
+        name,
+        id: if has_id { id } else { [0; 16] },
+        partitions,
     });
     vec(topic, 0..4)
 }
 
 fn endpoint() -> impl Strategy<Value = Endpoint> {
-    (any::<i32>(), name(), name(), any::<i16>()).prop_map(|(port, host, listener, security_protocol)| {
-        Endpoint { port, host, listener, security_protocol }
-    })
+    (any::<i32>(), name(), name(), any::<i16>()).prop_map(
+        |(port, host, listener, security_protocol)| Endpoint {
+            port,
+            host,
+            listener,
+            security_protocol,
+        },
+    )
 }
 
 fn broker() -> impl Strategy<Value = Broker> {
-    (any::<i32>(), vec(endpoint(), 0..3), proptest::option::of(name()))
-        .prop_map(|(id, endpoints, rack)| Broker { id, endpoints, rack })
+    (
+        any::<i32>(),
+        vec(endpoint(), 0..3),
+        proptest::option::of(name()),
+    )
+        .prop_map(|(id, endpoints, rack)| Broker {
+            id,
+            endpoints,
+            rack,
+        })
 }
 
 fn controller() -> impl Strategy<Value = ControllerView> {
@@ -130,7 +171,11 @@ fn controller() -> impl Strategy<Value = ControllerView> {
     })
 }
 
-fn lisr_partition(version: i16, topic: &Topic, view: &PartitionView<'_>) -> lisr::LeaderAndIsrPartitionState {
+fn lisr_partition(
+    version: i16,
+    topic: &Topic,
+    view: &PartitionView<'_>,
+) -> lisr::LeaderAndIsrPartitionState {
     let state = lisr::LeaderAndIsrPartitionState::default()
         .with_partition_index(view.partition)
         .with_controller_epoch(view.controller_epoch)
@@ -142,8 +187,16 @@ fn lisr_partition(version: i16, topic: &Topic, view: &PartitionView<'_>) -> lisr
         .with_adding_replicas(ids(view.adding))
         .with_removing_replicas(ids(view.removing))
         .with_is_new(view.is_new);
-    let state = if version < 2 { state.with_topic_name(topic_name(&topic.name)) } else { state };
-    if version >= 6 { state.with_leader_recovery_state(view.recovering.into()) } else { state }
+    let state = if version < 2 {
+        state.with_topic_name(topic_name(&topic.name))
+    } else {
+        state
+    };
+    if version >= 6 {
+        state.with_leader_recovery_state(view.recovering.into())
+    } else {
+        state
+    }
 }
 
 fn wire_lisr(
@@ -154,7 +207,11 @@ fn wire_lisr(
     leaders: &[LiveLeaderView<'_>],
 ) -> LeaderAndIsrRequest {
     let states = |topic: &Topic| -> Vec<_> {
-        topic.partitions.iter().map(|partition| lisr_partition(version, topic, &partition.view())).collect()
+        topic
+            .partitions
+            .iter()
+            .map(|partition| lisr_partition(version, topic, &partition.view()))
+            .collect()
     };
     let leaders = leaders.iter().map(|leader| {
         lisr::LeaderAndIsrLiveLeader::default()
@@ -179,7 +236,11 @@ fn wire_lisr(
     request.with_topic_states(topics.collect())
 }
 
-fn umr_partition(version: i16, topic: &Topic, view: &PartitionView<'_>) -> umr::UpdateMetadataPartitionState {
+fn umr_partition(
+    version: i16,
+    topic: &Topic,
+    view: &PartitionView<'_>,
+) -> umr::UpdateMetadataPartitionState {
     let state = umr::UpdateMetadataPartitionState::default()
         .with_partition_index(view.partition)
         .with_controller_epoch(view.controller_epoch)
@@ -189,7 +250,11 @@ fn umr_partition(version: i16, topic: &Topic, view: &PartitionView<'_>) -> umr::
         .with_zk_version(view.partition_epoch)
         .with_replicas(ids(view.replicas))
         .with_offline_replicas(ids(view.offline_replicas));
-    if version < 5 { state.with_topic_name(topic_name(&topic.name)) } else { state }
+    if version < 5 {
+        state.with_topic_name(topic_name(&topic.name))
+    } else {
+        state
+    }
 }
 
 fn wire_umr(
@@ -200,7 +265,11 @@ fn wire_umr(
     brokers: &[Broker],
 ) -> UpdateMetadataRequest {
     let states = |topic: &Topic| -> Vec<_> {
-        topic.partitions.iter().map(|partition| umr_partition(version, topic, &partition.view())).collect()
+        topic
+            .partitions
+            .iter()
+            .map(|partition| umr_partition(version, topic, &partition.view()))
+            .collect()
     };
     let brokers = brokers.iter().map(|broker| {
         let endpoints = broker.endpoints.iter().map(|endpoint| {
@@ -252,15 +321,21 @@ fn wire_sr(
                         .with_partition_index(view.partition)
                 })
             });
-            request.with_delete_partitions(delete).with_ungrouped_partitions(flat.collect())
+            request
+                .with_delete_partitions(delete)
+                .with_ungrouped_partitions(flat.collect())
         }
         1..=2 => {
             let topics = topics.iter().map(|topic| {
                 sr::StopReplicaTopicV1::default()
                     .with_name(topic_name(&topic.name))
-                    .with_partition_indexes(topic.partitions.iter().map(|view| view.partition).collect())
+                    .with_partition_indexes(
+                        topic.partitions.iter().map(|view| view.partition).collect(),
+                    )
             });
-            request.with_delete_partitions(delete).with_topics(topics.collect())
+            request
+                .with_delete_partitions(delete)
+                .with_topics(topics.collect())
         }
         _ => {
             let topics = topics.iter().map(|topic| {
@@ -279,18 +354,30 @@ fn wire_sr(
     }
 }
 
-fn sr_views(topics: &[Stop]) -> Vec<StopReplicaTopicView<'_, std::iter::Copied<slice::Iter<'_, StopReplicaView>>>> {
+fn sr_views(
+    topics: &[Stop],
+) -> Vec<StopReplicaTopicView<'_, std::iter::Copied<slice::Iter<'_, StopReplicaView>>>> {
     topics
         .iter()
-        .map(|topic| StopReplicaTopicView { name: &topic.name, partitions: topic.partitions.iter().copied() })
+        .map(|topic| StopReplicaTopicView {
+            name: &topic.name,
+            partitions: topic.partitions.iter().copied(),
+        })
         .collect()
 }
 
 fn stops() -> impl Strategy<Value = Vec<Stop>> {
-    let replica = (any::<i32>(), any::<i32>(), any::<bool>()).prop_map(|(partition, leader_epoch, delete)| {
-        StopReplicaView { partition, leader_epoch, delete }
-    });
-    vec((name(), vec(replica, 0..4)).prop_map(|(name, partitions)| Stop { name, partitions }), 0..4)
+    let replica = (any::<i32>(), any::<i32>(), any::<bool>()).prop_map(
+        |(partition, leader_epoch, delete)| StopReplicaView {
+            partition,
+            leader_epoch,
+            delete,
+        },
+    );
+    vec(
+        (name(), vec(replica, 0..4)).prop_map(|(name, partitions)| Stop { name, partitions }),
+        0..4,
+    )
 }
 
 /// Every byte, from the length prefix on.
@@ -300,7 +387,9 @@ fn same_bytes<A: crate::Api>(
     theirs: &A,
 ) -> Result<(), TestCaseError> {
     let ours = request.frame(correlation_id, CLIENT).unwrap().to_bytes();
-    let theirs = encode_request(request.version(), correlation_id, Some(CLIENT), theirs).unwrap().to_bytes();
+    let theirs = encode_request(request.version(), correlation_id, Some(CLIENT), theirs)
+        .unwrap()
+        .to_bytes();
     prop_assert_eq!(ours, theirs, "version {}", request.version());
     Ok(())
 }
@@ -377,45 +466,99 @@ proptest! {
     }
 }
 
-const CONTROLLER: ControllerView = ControllerView { controller_id: 9, controller_epoch: 3 };
+const CONTROLLER: ControllerView = ControllerView {
+    controller_id: 9,
+    controller_epoch: 3,
+};
 
 fn one_topic() -> Topic {
     let lists = [vec![1, 2], vec![1, 2, 3], vec![], vec![], vec![3]];
-    let partition = Partition { numbers: [0, 3, 1, 5, 7, 0], lists, is_new: true, recovering: true };
-    Topic { name: "orders".into(), id: [7; 16], partitions: vec![partition] }
+    let partition = Partition {
+        numbers: [0, 3, 1, 5, 7, 0],
+        lists,
+        is_new: true,
+        recovering: true,
+    };
+    Topic {
+        name: "orders".into(),
+        id: [7; 16],
+        partitions: vec![partition],
+    }
 }
 
 #[test]
 fn one_update_metadata_body_is_shared_by_the_requests_of_all_brokers() {
     let topic = one_topic();
     let body =
-        UpdateMetadataBody::encode(UpdateMetadataVersion::MAX, CONTROLLER, [topic.view()], &[]).unwrap();
-    let (first, second) = (body.request(1).frame(0, CLIENT).unwrap(), body.request(2).frame(9, CLIENT).unwrap());
-    assert_eq!(first.parts()[1].as_ptr(), second.parts()[1].as_ptr(), "not a copy");
-    assert!(first.parts()[0].len() < 64, "{} bytes of its own", first.parts()[0].len());
+        UpdateMetadataBody::encode(UpdateMetadataVersion::MAX, CONTROLLER, [topic.view()], &[])
+            .unwrap();
+    let (first, second) = (
+        body.request(1).frame(0, CLIENT).unwrap(),
+        body.request(2).frame(9, CLIENT).unwrap(),
+    );
+    assert_eq!(
+        first.parts()[1].as_ptr(),
+        second.parts()[1].as_ptr(),
+        "not a copy"
+    );
+    assert!(
+        first.parts()[0].len() < 64,
+        "{} bytes of its own",
+        first.parts()[0].len()
+    );
     assert_eq!(first.len(), first.to_bytes().len());
 }
 
 #[test]
 fn what_we_write_can_be_read_again() {
     let topic = one_topic();
-    let request = leader_and_isr(LeaderAndIsrVersion::MAX, CONTROLLER, 11, [topic.view()], &[]).unwrap();
+    let request = leader_and_isr(
+        LeaderAndIsrVersion::MAX,
+        CONTROLLER,
+        11,
+        [topic.view()],
+        &[],
+    )
+    .unwrap();
     let payload = request.frame(5, CLIENT).unwrap().to_bytes().slice(4..);
     let header = parse_header(&payload).unwrap();
-    assert_eq!((header.key, header.version, header.correlation_id), (ApiKey::LEADER_AND_ISR, 7, 5));
+    assert_eq!(
+        (header.key, header.version, header.correlation_id),
+        (ApiKey::LEADER_AND_ISR, 7, 5)
+    );
     let read: LeaderAndIsrRequest = decode_request(&header, &payload).unwrap();
     let state = &read.topic_states[0].partition_states[0];
-    assert_eq!((read.broker_epoch, state.leader.0, state.leader_recovery_state), (11, 1, 1));
+    assert_eq!(
+        (
+            read.broker_epoch,
+            state.leader.0,
+            state.leader_recovery_state
+        ),
+        (11, 1, 1)
+    );
 }
 
 #[test]
 fn a_stop_replica_with_one_flag_for_all_does_not_take_two() {
     let views = [true, true, false].into_iter().zip(0..);
-    let partitions =
-        views.map(|(delete, partition)| StopReplicaView { partition, leader_epoch: -1, delete }).collect();
-    let topics = [Stop { name: "orders".into(), partitions }];
+    let partitions = views
+        .map(|(delete, partition)| StopReplicaView {
+            partition,
+            leader_epoch: -1,
+            delete,
+        })
+        .collect();
+    let topics = [Stop {
+        name: "orders".into(),
+        partitions,
+    }];
     for version in 0..=4 {
-        let request = stop_replica(StopReplicaVersion::new(version).unwrap(), CONTROLLER, 1, sr_views(&topics));
+        let request = stop_replica(
+            StopReplicaVersion::new(version).unwrap(),
+            CONTROLLER,
+            1,
+            sr_views(&topics),
+        );
         if version >= 3 {
             request.unwrap();
             continue;
@@ -431,12 +574,68 @@ fn a_stop_replica_with_one_flag_for_all_does_not_take_two() {
 }
 
 #[test]
+fn filtered_views_split_a_stop_replica_by_its_flag() {
+    let replica = |partition| StopReplicaView {
+        partition,
+        leader_epoch: 4,
+        delete: partition % 2 == 1,
+    };
+    let topics = [("orders", [0, 1, 2]), ("stock", [4, 6, 8])];
+    let half = |delete: bool| {
+        let of_topic = move |partitions: [i32; 3]| {
+            partitions
+                .into_iter()
+                .map(replica)
+                .filter(move |view| view.delete == delete)
+        };
+        let views = topics
+            .into_iter()
+            .filter(move |(_, p)| of_topic(*p).next().is_some());
+        let views = views.map(move |(name, p)| StopReplicaTopicView {
+            name,
+            partitions: of_topic(p),
+        });
+        let request =
+            stop_replica(StopReplicaVersion::new(2).unwrap(), CONTROLLER, 1, views).unwrap();
+        let payload = request.frame(0, CLIENT).unwrap().to_bytes().slice(4..);
+        let read: StopReplicaRequest =
+            decode_request(&parse_header(&payload).unwrap(), &payload).unwrap();
+        let topics = read
+            .topics
+            .iter()
+            .map(|t| (t.name.to_string(), t.partition_indexes.clone()));
+        (read.delete_partitions, topics.collect::<Vec<_>>())
+    };
+    assert_eq!(half(true), (true, vec![("orders".into(), vec![1])]));
+    assert_eq!(
+        half(false),
+        (
+            false,
+            vec![
+                ("orders".into(), vec![0, 2]),
+                ("stock".into(), vec![4, 6, 8])
+            ]
+        )
+    );
+}
+
+#[test]
 fn a_name_that_an_old_version_cannot_carry_is_an_error() {
     let name = "x".repeat(40_000);
-    let leaders = [LiveLeaderView { id: 1, host: &name, port: 1 }];
+    let leaders = [LiveLeaderView {
+        id: 1,
+        host: &name,
+        port: 1,
+    }];
     let encode = |version| {
         let none: [TopicView<'_, Views<'_>>; 0] = [];
-        leader_and_isr(LeaderAndIsrVersion::new(version).unwrap(), CONTROLLER, 1, none, &leaders)
+        leader_and_isr(
+            LeaderAndIsrVersion::new(version).unwrap(),
+            CONTROLLER,
+            1,
+            none,
+            &leaders,
+        )
     };
     assert_eq!(
         encode(3).unwrap_err().to_string(),
@@ -467,7 +666,15 @@ impl ExactSizeIterator for Boasting<'_> {}
 fn a_wrong_count_is_an_error_and_not_a_request_that_a_broker_reads_askew() {
     let topic = one_topic();
     let view = topic.view();
-    let boasting = TopicView { name: view.name, id: view.id, partitions: Boasting(view.partitions) };
-    let error = UpdateMetadataBody::encode(UpdateMetadataVersion::MAX, CONTROLLER, [boasting], &[]).unwrap_err();
-    assert_eq!(error.to_string(), "UpdateMetadata request v8: 2 partitions were announced and 1 given");
+    let boasting = TopicView {
+        name: view.name,
+        id: view.id,
+        partitions: Boasting(view.partitions),
+    };
+    let error = UpdateMetadataBody::encode(UpdateMetadataVersion::MAX, CONTROLLER, [boasting], &[])
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "UpdateMetadata request v8: 2 partitions were announced and 1 given"
+    );
 }

@@ -14,7 +14,9 @@ pub(super) fn put_topics<'a, P>(
 where
     P: IntoIterator<Item = PartitionView<'a>, IntoIter: ExactSizeIterator>,
 {
-    let Since { grouped, topic_id, .. } = Since::of(writer.message.key);
+    let Since {
+        grouped, topic_id, ..
+    } = Since::of(writer.message.key);
     if writer.message.version < grouped {
         return put_ungrouped(writer, topics, put_partition);
     }

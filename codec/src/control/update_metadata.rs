@@ -3,7 +3,9 @@
 
 use super::topics::put_topics;
 use super::writer::Writer;
-use super::{ControlRequest, ControllerView, EndpointView, LiveBrokerView, PartitionView, TopicView};
+use super::{
+    ControlRequest, ControllerView, EndpointView, LiveBrokerView, PartitionView, TopicView,
+};
 use crate::error::{CodecError, Message};
 use crate::version::UpdateMetadataVersion;
 use bytes::Bytes;
@@ -33,7 +35,11 @@ impl UpdateMetadataBody {
         put_topics(&mut writer, topics.into_iter(), put_partition)?;
         put_live_brokers(&mut writer, live_brokers)?;
         writer.end();
-        Ok(UpdateMetadataBody { version, controller, shared: writer.finish() })
+        Ok(UpdateMetadataBody {
+            version,
+            controller,
+            shared: writer.finish(),
+        })
     }
 
     /// The request for one incarnation of a broker.
@@ -52,7 +58,12 @@ impl UpdateMetadataBody {
 }
 
 fn put_partition(writer: &mut Writer, view: &PartitionView<'_>) -> Result<(), CodecError> {
-    writer.four([view.partition, view.controller_epoch, view.leader, view.leader_epoch]);
+    writer.four([
+        view.partition,
+        view.controller_epoch,
+        view.leader,
+        view.leader_epoch,
+    ]);
     writer.i32s(view.isr)?;
     writer.i32(view.partition_epoch);
     writer.i32s(view.replicas)?;

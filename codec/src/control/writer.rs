@@ -16,7 +16,11 @@ impl Writer {
     /// `capacity`: about how many bytes will come.
     pub fn new(message: Message, capacity: usize) -> Writer {
         let flexible = message.version >= Since::of(message.key).flexible;
-        Writer { message, flexible, buffer: Vec::with_capacity(capacity) }
+        Writer {
+            message,
+            flexible,
+            buffer: Vec::with_capacity(capacity),
+        }
     }
 
     pub fn finish(self) -> Bytes {
@@ -50,7 +54,12 @@ impl Writer {
         match i32::try_from(count) {
             Ok(count) if !self.flexible => self.i32(count),
             Ok(count) => self.varint(count as u32 + 1),
-            Err(_) => return Err(not_encodable(self.message, format!("an array of {count} elements"))),
+            Err(_) => {
+                return Err(not_encodable(
+                    self.message,
+                    format!("an array of {count} elements"),
+                ));
+            }
         }
         Ok(())
     }
@@ -96,8 +105,9 @@ impl Writer {
         if self.flexible {
             self.count(value.len())?;
         } else {
-            let length = i16::try_from(value.len())
-                .map_err(|_| not_encodable(self.message, format!("a string of {} bytes", value.len())))?;
+            let length = i16::try_from(value.len()).map_err(|_| {
+                not_encodable(self.message, format!("a string of {} bytes", value.len()))
+            })?;
             self.i16(length);
         }
         self.raw(value.as_bytes());
@@ -121,11 +131,21 @@ impl Writer {
     }
 
     /// What was announced must have come, or all that follows would be read askew.
-    pub fn counted(&self, field: &'static str, announced: usize, given: usize) -> Result<(), CodecError> {
+    pub fn counted(
+        &self,
+        field: &'static str,
+        announced: usize,
+        given: usize,
+    ) -> Result<(), CodecError> {
         if announced == given {
             Ok(())
         } else {
-            Err(CodecError::Miscounted { message: self.message, field, announced, given })
+            Err(CodecError::Miscounted {
+                message: self.message,
+                field,
+                announced,
+                given,
+            })
         }
     }
 

@@ -7,7 +7,11 @@ use crate::error::Message;
 /// Every message that can be decoded, in every version.
 pub(crate) fn messages() -> Vec<Message> {
     let versions = |row: &'static schema::Schema| {
-        (row.min..=row.max).map(|version| Message { key: row.key, direction: row.direction, version })
+        (row.min..=row.max).map(|version| Message {
+            key: row.key,
+            direction: row.direction,
+            version,
+        })
     };
     schema::all().flat_map(versions).collect()
 }
@@ -67,7 +71,11 @@ impl Sampler {
 
     fn record(&mut self, record: &'static Record) {
         let version = self.version;
-        for field in record.fields.iter().filter(|f| f.from <= version && version <= f.to) {
+        for field in record
+            .fields
+            .iter()
+            .filter(|f| f.from <= version && version <= f.to)
+        {
             self.value(&field.kind);
         }
         if self.flexible {
@@ -77,7 +85,11 @@ impl Sampler {
 
     fn tags(&mut self, record: &'static Record) {
         let version = self.version;
-        let known: Vec<_> = record.tags.iter().filter(|known| known.field.from <= version).collect();
+        let known: Vec<_> = record
+            .tags
+            .iter()
+            .filter(|known| known.field.from <= version)
+            .collect();
         let known: Vec<_> = known.into_iter().filter(|_| self.below(2) == 0).collect();
         let unknown = self.below(8).saturating_sub(5);
         self.varint(known.len() as u64 + unknown);
@@ -118,7 +130,9 @@ impl Sampler {
             Kind::Uuid => self.integer(16),
             Kind::String => self.string(),
             Kind::Bytes => self.blob(),
-            Kind::NullString | Kind::NullBytes | Kind::NullArray(_) if self.is_null() => self.null(kind),
+            Kind::NullString | Kind::NullBytes | Kind::NullArray(_) if self.is_null() => {
+                self.null(kind)
+            }
             Kind::NullRecord(_) if self.is_null() => self.bytes.push(0xff),
             Kind::NullString => self.string(),
             Kind::NullBytes => self.blob(),

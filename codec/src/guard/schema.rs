@@ -72,7 +72,16 @@ pub(super) fn find(key: ApiKey, direction: Direction) -> Option<&'static Schema>
 
 /// Every row of the table.
 pub(super) fn all() -> impl Iterator<Item = &'static Schema> {
-    [client::ALL, broker::ALL, group::ALL, transaction::ALL, admin::ALL].into_iter().flatten().copied()
+    [
+        client::ALL,
+        broker::ALL,
+        group::ALL,
+        transaction::ALL,
+        admin::ALL,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
 }
 
 /// One row: `message!(NAME: key, Request, min..=max, flexible F, [fields], tags [fields])`, a field being

@@ -7,7 +7,9 @@ use crate::request::{encode_request, parse_header};
 use crate::response::{correlation_id, decode_response};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTransaction;
 use kafka_protocol::messages::fetch_request::{FetchPartition, FetchTopic};
-use kafka_protocol::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopic};
+use kafka_protocol::messages::offset_fetch_request::{
+    OffsetFetchRequestGroup, OffsetFetchRequestTopic,
+};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
 
 const KNOWN_ID: [u8; 16] = [1; 16];
@@ -22,12 +24,20 @@ fn code_of(topic: Topic<'_>) -> i16 {
 }
 
 fn refuse_payload(payload: &Bytes) -> Answer {
-    let refusal = Refusal { topic: &code_of, coordinator: NOT_COORDINATOR };
+    let refusal = Refusal {
+        topic: &code_of,
+        coordinator: NOT_COORDINATOR,
+    };
     refuse(&parse_header(payload).unwrap(), payload, &refusal).unwrap()
 }
 
 fn refuse_request<A: Api>(version: i16, request: &A) -> Answer {
-    refuse_payload(&encode_request(version, 42, Some("c"), request).unwrap().to_bytes().slice(4..))
+    refuse_payload(
+        &encode_request(version, 42, Some("c"), request)
+            .unwrap()
+            .to_bytes()
+            .slice(4..),
+    )
 }
 
 fn response<A: Api>(version: i16, request: &A) -> A::Response {
@@ -89,7 +99,9 @@ fn produce_to(topics: &[&'static str], acks: i16) -> ProduceRequest {
             .with_name(name(topic))
             .with_partition_data(vec![PartitionProduceData::default().with_index(4)])
     });
-    ProduceRequest::default().with_acks(acks).with_topic_data(topics.collect())
+    ProduceRequest::default()
+        .with_acks(acks)
+        .with_topic_data(topics.collect())
 }
 
 #[test]
@@ -99,9 +111,17 @@ fn a_producer_is_sent_to_the_leader_or_told_that_there_is_no_such_topic() {
         let codes: Vec<_> = response
             .responses
             .iter()
-            .flat_map(|t| t.partition_responses.iter().map(|p| (t.name.as_str(), p.index, p.error_code, p.base_offset)))
+            .flat_map(|t| {
+                t.partition_responses
+                    .iter()
+                    .map(|p| (t.name.as_str(), p.index, p.error_code, p.base_offset))
+            })
             .collect();
-        assert_eq!(codes, [("known", 4, 6, -1), ("unknown", 4, 3, -1)], "v{version}");
+        assert_eq!(
+            codes,
+            [("known", 4, 6, -1), ("unknown", 4, 3, -1)],
+            "v{version}"
+        );
     }
 }
 
@@ -125,9 +145,23 @@ fn a_consumer_is_sent_to_the_leader_by_name_or_by_topic_id() {
     let request = fetch_of(vec![topic("known", KNOWN_ID), topic("unknown", [2; 16])]);
     for version in 0..=17 {
         let response = response(version, &request);
-        let codes: Vec<_> = response.responses.iter().map(|t| t.partitions[0].error_code).collect();
-        assert_eq!(codes, if version < 13 { [6, 3] } else { [6, 100] }, "v{version}");
-        assert_eq!((response.session_id, response.responses[0].partitions[0].high_watermark), (0, -1));
+        let codes: Vec<_> = response
+            .responses
+            .iter()
+            .map(|t| t.partitions[0].error_code)
+            .collect();
+        assert_eq!(
+            codes,
+            if version < 13 { [6, 3] } else { [6, 100] },
+            "v{version}"
+        );
+        assert_eq!(
+            (
+                response.session_id,
+                response.responses[0].partitions[0].high_watermark
+            ),
+            (0, -1)
+        );
     }
 }
 
@@ -135,16 +169,22 @@ fn a_consumer_is_sent_to_the_leader_by_name_or_by_topic_id() {
 fn a_fetch_session_that_we_never_gave_out_is_unknown() {
     let request = fetch_of(vec![]).with_session_id(7).with_session_epoch(1);
     for version in 7..=17 {
-        assert_eq!(response(version, &request).error_code, FETCH_SESSION_ID_NOT_FOUND);
+        assert_eq!(
+            response(version, &request).error_code,
+            FETCH_SESSION_ID_NOT_FOUND
+        );
     }
 }
 
 #[test]
 fn offsets_of_a_group_are_refused_where_each_version_looks_for_the_error() {
-    let topic = OffsetFetchRequestTopic::default().with_name(name("t")).with_partition_indexes(vec![1]);
+    let topic = OffsetFetchRequestTopic::default()
+        .with_name(name("t"))
+        .with_partition_indexes(vec![1]);
     for version in 0..=7 {
-        let request =
-            OffsetFetchRequest::default().with_group_id(group("g")).with_topics(Some(vec![topic.clone()]));
+        let request = OffsetFetchRequest::default()
+            .with_group_id(group("g"))
+            .with_topics(Some(vec![topic.clone()]));
         let response = response(version, &request);
         match version {
             0 | 1 => assert_eq!(response.topics[0].partitions[0].error_code, 16),
@@ -156,7 +196,10 @@ fn offsets_of_a_group_are_refused_where_each_version_looks_for_the_error() {
         // The crate's default for `topics` is an empty list, which only versions before 8 have.
         let request = OffsetFetchRequest::default().with_groups(groups.to_vec());
         let refused = response(version, &request).groups;
-        let refused: Vec<_> = refused.iter().map(|g| (g.group_id.as_str(), g.error_code)).collect();
+        let refused: Vec<_> = refused
+            .iter()
+            .map(|g| (g.group_id.as_str(), g.error_code))
+            .collect();
         assert_eq!(refused, [("a", 16), ("b", 16)]);
     }
 }
@@ -164,9 +207,16 @@ fn offsets_of_a_group_are_refused_where_each_version_looks_for_the_error() {
 #[test]
 fn a_member_that_joins_is_sent_to_the_coordinator() {
     for version in 0..=9 {
-        let response = response(version, &JoinGroupRequest::default().with_group_id(group("g")));
+        let response = response(
+            version,
+            &JoinGroupRequest::default().with_group_id(group("g")),
+        );
         assert_eq!((response.error_code, response.generation_id), (16, -1));
-        assert_eq!(response.protocol_name.is_none(), version >= 7, "null from version 7 on, as in Java");
+        assert_eq!(
+            response.protocol_name.is_none(),
+            version >= 7,
+            "null from version 7 on, as in Java"
+        );
     }
 }
 
@@ -175,14 +225,19 @@ fn each_described_group_has_its_error() {
     let request = DescribeGroupsRequest::default().with_groups(vec![group("a"), group("b")]);
     for version in 0..=5 {
         let groups = response(version, &request).groups;
-        let groups: Vec<_> = groups.iter().map(|g| (g.group_id.as_str(), g.error_code)).collect();
+        let groups: Vec<_> = groups
+            .iter()
+            .map(|g| (g.group_id.as_str(), g.error_code))
+            .collect();
         assert_eq!(groups, [("a", 16), ("b", 16)]);
     }
 }
 
 #[test]
 fn a_transaction_is_refused_by_partition_in_the_old_form_and_in_the_batched_one() {
-    let topic = AddPartitionsToTxnTopic::default().with_name(name("t")).with_partitions(vec![1, 2]);
+    let topic = AddPartitionsToTxnTopic::default()
+        .with_name(name("t"))
+        .with_partitions(vec![1, 2]);
     let old = AddPartitionsToTxnRequest::default().with_v3_and_below_topics(vec![topic.clone()]);
     for version in 0..=3 {
         let response = response(version, &old);
@@ -203,18 +258,36 @@ fn what_is_asked_of_every_node_gets_an_empty_answer_without_an_error() {
     let groups = response(4, &ListGroupsRequest::default());
     assert_eq!((groups.error_code, groups.groups.len()), (0, 0));
     let transactions = response(0, &ListTransactionsRequest::default());
-    assert_eq!((transactions.error_code, transactions.transaction_states.len()), (0, 0));
+    assert_eq!(
+        (
+            transactions.error_code,
+            transactions.transaction_states.len()
+        ),
+        (0, 0)
+    );
     for version in 0..=4 {
         let dirs = response(version, &DescribeLogDirsRequest::default()).results;
-        assert_eq!((dirs.len(), dirs[0].error_code, dirs[0].topics.len()), (1, 0, 0));
+        assert_eq!(
+            (dirs.len(), dirs[0].error_code, dirs[0].topics.len()),
+            (1, 0, 0)
+        );
         assert!(!dirs[0].log_dir.is_empty());
     }
 }
 
 #[test]
 fn what_has_no_refusal_says_so() {
-    let payload = encode_request(1, 1, None, &MetadataRequest::default()).unwrap().to_bytes().slice(4..);
-    let refusal = Refusal { topic: &code_of, coordinator: NOT_COORDINATOR };
+    let payload = encode_request(1, 1, None, &MetadataRequest::default())
+        .unwrap()
+        .to_bytes()
+        .slice(4..);
+    let refusal = Refusal {
+        topic: &code_of,
+        coordinator: NOT_COORDINATOR,
+    };
     let error = refuse(&parse_header(&payload).unwrap(), &payload, &refusal).unwrap_err();
-    assert_eq!(error.to_string(), "Metadata is not refused: it is answered, or the connection closed");
+    assert_eq!(
+        error.to_string(),
+        "Metadata is not refused: it is answered, or the connection closed"
+    );
 }

@@ -6,7 +6,16 @@ use super::Direction::{Request, Response};
 use super::Kind::*;
 use super::{Field, Kind, Record, Schema, TaggedField};
 use kafka_protocol::messages::{
-    alter_configs_request, alter_configs_response, alter_partition_reassignments_request, alter_partition_reassignments_response, alter_replica_log_dirs_request, alter_replica_log_dirs_response, alter_user_scram_credentials_request, alter_user_scram_credentials_response, create_partitions_request, create_partitions_response, create_topics_request, create_topics_response, delete_topics_request, delete_topics_response, describe_configs_request, describe_configs_response, describe_log_dirs_request, describe_log_dirs_response, elect_leaders_request, elect_leaders_response, incremental_alter_configs_request, incremental_alter_configs_response, list_partition_reassignments_request, list_partition_reassignments_response, update_features_request, update_features_response,
+    alter_configs_request, alter_configs_response, alter_partition_reassignments_request,
+    alter_partition_reassignments_response, alter_replica_log_dirs_request,
+    alter_replica_log_dirs_response, alter_user_scram_credentials_request,
+    alter_user_scram_credentials_response, create_partitions_request, create_partitions_response,
+    create_topics_request, create_topics_response, delete_topics_request, delete_topics_response,
+    describe_configs_request, describe_configs_response, describe_log_dirs_request,
+    describe_log_dirs_response, elect_leaders_request, elect_leaders_response,
+    incremental_alter_configs_request, incremental_alter_configs_response,
+    list_partition_reassignments_request, list_partition_reassignments_response,
+    update_features_request, update_features_response,
 };
 
 pub(super) static ALL: &[&Schema] = &[

@@ -6,7 +6,9 @@ use super::Direction::{Request, Response};
 use super::Kind::*;
 use super::{Field, Kind, Record, Schema, TaggedField};
 use kafka_protocol::messages::{
-    alter_partition_request, alter_partition_response, controlled_shutdown_response, leader_and_isr_request, leader_and_isr_response, stop_replica_request, stop_replica_response, update_metadata_request,
+    alter_partition_request, alter_partition_response, controlled_shutdown_response,
+    leader_and_isr_request, leader_and_isr_response, stop_replica_request, stop_replica_response,
+    update_metadata_request,
 };
 
 pub(super) static ALL: &[&Schema] = &[

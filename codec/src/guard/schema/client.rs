@@ -6,7 +6,11 @@ use super::Direction::{Request, Response};
 use super::Kind::*;
 use super::{Field, Kind, NEVER, Record, Schema, TaggedField};
 use kafka_protocol::messages::{
-    api_versions_response, delete_records_request, delete_records_response, describe_cluster_response, describe_producers_request, describe_producers_response, fetch_request, fetch_response, find_coordinator_response, list_offsets_request, list_offsets_response, metadata_request, metadata_response, offset_for_leader_epoch_request, offset_for_leader_epoch_response, produce_request, produce_response,
+    api_versions_response, delete_records_request, delete_records_response,
+    describe_cluster_response, describe_producers_request, describe_producers_response,
+    fetch_request, fetch_response, find_coordinator_response, list_offsets_request,
+    list_offsets_response, metadata_request, metadata_response, offset_for_leader_epoch_request,
+    offset_for_leader_epoch_response, produce_request, produce_response,
 };
 
 pub(super) static ALL: &[&Schema] = &[

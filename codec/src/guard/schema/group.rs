@@ -6,7 +6,11 @@ use super::Direction::{Request, Response};
 use super::Kind::*;
 use super::{Field, Kind, NEVER, Record, Schema};
 use kafka_protocol::messages::{
-    consumer_group_describe_response, consumer_group_heartbeat_request, consumer_group_heartbeat_response, delete_groups_response, describe_groups_response, join_group_request, join_group_response, leave_group_request, leave_group_response, list_groups_response, offset_commit_request, offset_commit_response, offset_delete_request, offset_delete_response, offset_fetch_request, offset_fetch_response, sync_group_request,
+    consumer_group_describe_response, consumer_group_heartbeat_request,
+    consumer_group_heartbeat_response, delete_groups_response, describe_groups_response,
+    join_group_request, join_group_response, leave_group_request, leave_group_response,
+    list_groups_response, offset_commit_request, offset_commit_response, offset_delete_request,
+    offset_delete_response, offset_fetch_request, offset_fetch_response, sync_group_request,
 };
 
 pub(super) static ALL: &[&Schema] = &[

@@ -6,7 +6,9 @@ use super::Direction::{Request, Response};
 use super::Kind::*;
 use super::{Field, Kind, Record, Schema};
 use kafka_protocol::messages::{
-    add_partitions_to_txn_request, add_partitions_to_txn_response, describe_transactions_response, list_transactions_response, txn_offset_commit_request, txn_offset_commit_response, write_txn_markers_request, write_txn_markers_response,
+    add_partitions_to_txn_request, add_partitions_to_txn_response, describe_transactions_response,
+    list_transactions_response, txn_offset_commit_request, txn_offset_commit_response,
+    write_txn_markers_request, write_txn_markers_response,
 };
 
 pub(super) static ALL: &[&Schema] = &[
