@@ -392,6 +392,11 @@ fn what_is_not_in_the_table_cannot_be_decoded() {
             max: 12
         }
     );
+    assert_eq!(
+        versions(ApiKey::METADATA, Direction::Request),
+        Some((0, 12))
+    );
+    assert_eq!(versions(ApiKey::VOTE, Direction::Request), None);
 }
 
 #[test]
