@@ -20,7 +20,7 @@ mod small_cluster;
 
 use std::collections::BTreeMap;
 
-use crate::effect::{Committed, ElectionConfig, Read, ZkOutcome, ZkWrite};
+use crate::effect::{Committed, ElectionConfig, Read, Term, ZkOutcome, ZkWrite};
 use crate::model::{LeaderAndIsr, Replica, TopicName, TopicPartition};
 use crate::state::{ControllerContext, PartitionState, ReplicaState};
 use request_batch::ControllerBrokerRequestBatch;
@@ -196,4 +196,81 @@ pub enum Refusal {
     /// ZooKeeper refused.
     #[error("ZooKeeper refused: {0}")]
     Zk(String),
+    /// There is no term to decide in.
+    #[error("this node is not the controller")]
+    NotController,
+    /// A replica that leads its partition can't be started as a new one.
+    #[error("replica {0:?} leads the partition and so can't be a new one")]
+    ReplicaLeads(Replica),
+    /// The replica is none of the partition's.
+    #[error("replica {0:?} is not in the partition's assignment")]
+    NotAssigned(Replica),
+}
+
+/// Whether a change is decided on what the context holds, or on states that are read anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// The context's states will do: the version check of the write decides.
+    First,
+    /// They lost a race and are read again.
+    Again,
+}
+
+/// The state that a change of `partition` is decided on: as read, if it was read, else as the context holds it; `None`
+/// if neither knows one. Refused if it can't be relied on.
+fn current_state(
+    context: &ControllerContext,
+    term: Term,
+    fetched: &Fetched,
+    partition: &TopicPartition,
+) -> Result<Option<Committed<LeaderAndIsr>>, Refusal> {
+    let state = match fetched.states.get(partition) {
+        Some(Read::Found(state)) => Some(state),
+        Some(Read::Missing) => None,
+        Some(Read::Broken(why)) => return Err(Refusal::Broken(why.clone())),
+        None => context.leadership(partition),
+    };
+    match state {
+        Some(state) if state.controller_epoch() > term.epoch => {
+            Err(Refusal::LaterController(state.controller_epoch()))
+        }
+        state => Ok(state.cloned()),
+    }
+}
+
+/// What became of a planned write.
+enum Written {
+    /// ZooKeeper holds it.
+    Committed(Committed<LeaderAndIsr>),
+    /// Somebody else wrote first.
+    LostRace,
+    /// It wasn't written.
+    Not(Refusal),
+}
+
+/// Reads an outcome of a write of a partition's state.
+fn judge_outcome(write: &ZkWrite, outcome: Option<&ZkOutcome>) -> Written {
+    let Some(outcome) = outcome else {
+        return Written::Not(Refusal::Zk("the write was not answered".to_owned()));
+    };
+    match (write.committed(outcome), outcome) {
+        (Some(state), _) => Written::Committed(state),
+        (None, ZkOutcome::VersionConflict | ZkOutcome::AlreadyExists) => Written::LostRace,
+        (None, ZkOutcome::Missing) => Written::Not(Refusal::StateMissing),
+        (None, ZkOutcome::Refused(why)) => Written::Not(Refusal::Zk(why.clone())),
+        (None, ZkOutcome::Written { .. }) => {
+            Written::Not(Refusal::Zk("the write was not one of a state".to_owned()))
+        }
+    }
+}
+
+/// Pairs what was planned with what became of it.
+fn with_outcomes(
+    planned: Vec<Planned>,
+    outcomes: &[ZkOutcome],
+) -> impl Iterator<Item = (Planned, Option<&ZkOutcome>)> {
+    planned
+        .into_iter()
+        .enumerate()
+        .map(|(position, planned)| (planned, outcomes.get(position)))
 }

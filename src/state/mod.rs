@@ -7,10 +7,12 @@ mod check;
 mod context;
 mod gauges;
 mod index;
+mod topic;
 
 pub use check::violations;
-pub use context::{ControllerContext, Partition, PartitionState, ReplicaState, Topic};
+pub use context::ControllerContext;
 pub use gauges::Gauges;
+pub use topic::{Partition, PartitionState, Partitions, ReplicaState, Topic};
 
 use std::sync::Arc;
 
