@@ -19,6 +19,4 @@ pub mod znode;
 pub use client::ZkClient;
 pub use handover::{Handover, UnusableId};
 pub use probe::ServerVersion;
-pub use session::{
-    EventSink, NoEvents, NoObserver, Observer, Session, SessionState, Settings, StartError,
-};
+pub use session::{NoEvents, NoObserver, Observer, Session, SessionState, Settings, StartError};

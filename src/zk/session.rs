@@ -20,23 +20,12 @@ use super::link::{Link, Wire, connect};
 use super::paths;
 use super::probe::{self, ServerVersion};
 use super::watches::{Armed, Watches};
-use crate::event::{ControllerEvent, Sweep};
+use crate::config::ZooKeeperConnect;
+use crate::event::{ControllerEvent, EventSink, Sweep};
 use crate::model::BrokerId;
 
 /// Pause between two rounds over all servers while not connected.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-
-/// Where the controller's events go.
-pub trait EventSink: Send + Sync + 'static {
-    /// Appends an event.
-    fn put(&self, event: ControllerEvent);
-    /// Takes everything out of the queue, appends `event`, and resolves once `event` has been handled. The taken events
-    /// must be answered before it resolves.
-    fn clear_and_put(
-        &self,
-        event: ControllerEvent,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
-}
 
 /// A sink for sessions that need no events: those of the command line.
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +34,7 @@ pub struct NoEvents;
 impl EventSink for NoEvents {
     fn put(&self, _event: ControllerEvent) {}
 
-    fn clear_and_put(
-        &self,
-        _event: ControllerEvent,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    fn clear_and_put(&self, _event: ControllerEvent) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::ready(()))
     }
 }
@@ -86,8 +72,8 @@ pub enum SessionState {
 /// How to reach ZooKeeper, and as whom.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// `zookeeper.connect`: `host:port,host:port/chroot`.
-    pub connect: String,
+    /// `zookeeper.connect`.
+    pub connect: ZooKeeperConnect,
     /// `zookeeper.session.timeout.ms`: what is asked for; ZooKeeper grants what its limits allow.
     pub session_timeout_ms: u32,
     /// `zookeeper.connection.timeout.ms`: how long a start waits for the first connection.
@@ -99,14 +85,6 @@ pub struct Settings {
 /// Why a session could not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The connection string can't be understood.
-    #[error("zookeeper.connect={connect}: {wrong}; write host:port,host:port/chroot")]
-    BadConnect {
-        /// As configured.
-        connect: String,
-        /// What is wrong with it.
-        wrong: &'static str,
-    },
     /// Nobody answered in time.
     #[error(
         "no ZooKeeper server of {hosts} took a session within {waited_ms} ms, the last one failed with: {cause}; check \
@@ -139,45 +117,6 @@ pub enum StartError {
     },
 }
 
-/// The parts of `zookeeper.connect`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Servers {
-    /// `host:port` each.
-    pub hosts: Vec<String>,
-    /// `/a/b`, or empty.
-    pub chroot: String,
-}
-
-impl Servers {
-    fn parse(connect: &str) -> Result<Servers, StartError> {
-        let bad = |wrong| StartError::BadConnect {
-            connect: connect.to_owned(),
-            wrong,
-        };
-        let (hosts, chroot) = match connect.find('/') {
-            Some(at) => connect.split_at(at),
-            None => (connect, ""),
-        };
-        let chroot = chroot.trim().trim_end_matches('/');
-        let hosts: Vec<String> = hosts.split(',').map(|h| h.trim().to_owned()).collect();
-        if hosts.iter().any(String::is_empty) {
-            return Err(bad("a host is missing"));
-        }
-        if chroot.contains(',') {
-            return Err(bad("the chroot stands once, after the last host"));
-        }
-        if chroot.contains("//") {
-            return Err(bad("the chroot has an empty part"));
-        }
-        let chroot = chroot.to_owned();
-        Ok(Servers { hosts, chroot })
-    }
-
-    fn path(&self, host: &str) -> String {
-        format!("{host}{}", self.chroot)
-    }
-}
-
 /// A running session.
 #[derive(Debug)]
 pub struct Session {
@@ -197,8 +136,7 @@ impl Session {
         sink: Arc<dyn EventSink>,
         observer: Arc<dyn Observer>,
     ) -> Result<Session, StartError> {
-        let servers = Servers::parse(&settings.connect)?;
-        let dialer = Dialer::new(servers, &settings);
+        let dialer = Dialer::new(&settings);
         let deadline =
             Instant::now() + Duration::from_millis(settings.connection_timeout_ms.into());
         let version = dialer.probe(deadline, &settings).await?;
@@ -247,17 +185,22 @@ impl Session {
 
 /// Opens connections.
 struct Dialer {
-    servers: Servers,
+    /// `host:port` each.
+    hosts: Vec<String>,
+    /// `/a/b`, or empty.
+    chroot: String,
     session_timeout: Duration,
     /// How long one server may take: several must have their turn while the session lives.
     attempt: Duration,
 }
 
 impl Dialer {
-    fn new(servers: Servers, settings: &Settings) -> Dialer {
+    fn new(settings: &Settings) -> Dialer {
         let session_timeout = Duration::from_millis(settings.session_timeout_ms.into());
+        let servers = settings.connect.servers.iter();
         Dialer {
-            servers,
+            hosts: servers.map(ToString::to_string).collect(),
+            chroot: settings.connect.chroot.clone().unwrap_or_default(),
             session_timeout,
             attempt: (session_timeout / 5).max(Duration::from_secs(1)),
         }
@@ -284,7 +227,7 @@ impl Dialer {
         let mut last = Error::NoHosts;
         for host in self.shuffled() {
             let address = match chroot {
-                true => self.servers.path(host),
+                true => format!("{host}{}", self.chroot),
                 false => host.to_owned(),
             };
             match tokio::time::timeout(self.attempt, connect(connector(), &address)).await {
@@ -298,7 +241,7 @@ impl Dialer {
     }
 
     fn shuffled(&self) -> Vec<&str> {
-        let mut hosts: Vec<&str> = self.servers.hosts.iter().map(String::as_str).collect();
+        let mut hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
         let mut seed = [0; 8];
         // Without entropy the servers are tried in the order configured, which is just as right.
         getrandom::fill(&mut seed).ok();
@@ -333,7 +276,7 @@ impl Dialer {
 
     fn unreachable(&self, settings: &Settings, cause: &Error) -> StartError {
         StartError::Unreachable {
-            hosts: self.servers.hosts.join(","),
+            hosts: self.hosts.join(","),
             waited_ms: settings.connection_timeout_ms,
             cause: cause.to_string(),
         }
@@ -372,20 +315,20 @@ impl Dialer {
         deadline: Instant,
         settings: &Settings,
     ) -> Result<(), StartError> {
-        if self.servers.chroot.is_empty() {
+        if self.chroot.is_empty() {
             return Ok(());
         }
         let transient = || self.transient_connector();
         loop {
             let (connected, _) = self.until(deadline, settings, false, transient).await?;
             let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-            let made = connected.client.mkdir(&self.servers.chroot, &options);
+            let made = connected.client.mkdir(&self.chroot, &options);
             match made.await {
                 Ok(()) => return Ok(()),
                 Err(Error::ConnectionLoss) if Instant::now() < deadline => {}
                 Err(error) => {
                     return Err(StartError::Chroot {
-                        chroot: self.servers.chroot.clone(),
+                        chroot: self.chroot.clone(),
                         cause: error.to_string(),
                     });
                 }
@@ -618,36 +561,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_connection_string_is_read_as_kafka_reads_it() {
-        let servers = Servers::parse("a:2181, b:2182,c/kafka/prod/").unwrap();
-        assert_eq!(servers.hosts, ["a:2181", "b:2182", "c"]);
-        assert_eq!(servers.chroot, "/kafka/prod");
-        assert_eq!(servers.path("c"), "c/kafka/prod");
-        assert_eq!(Servers::parse("a/").unwrap().chroot, "");
-    }
-
-    #[test]
-    fn a_connection_string_without_sense_is_refused_with_what_to_write() {
-        for connect in ["", ",", "a,,b", "/chroot", "a:1/x,b:2/x", "a//b"] {
-            let error = Servers::parse(connect).unwrap_err();
-            assert!(
-                error.to_string().contains("host:port"),
-                "{connect}: {error}"
-            );
-        }
-    }
-
-    #[test]
     fn every_server_has_its_turn_in_a_round() {
         let settings = Settings {
-            connect: "a,b,c".to_owned(),
+            connect: ZooKeeperConnect::parse("a,b,c/kafka").unwrap(),
             session_timeout_ms: 18_000,
             connection_timeout_ms: 18_000,
             id: BrokerId(900),
         };
-        let dialer = Dialer::new(Servers::parse(&settings.connect).unwrap(), &settings);
+        let dialer = Dialer::new(&settings);
         let mut hosts = dialer.shuffled();
         hosts.sort_unstable();
-        assert_eq!(hosts, ["a", "b", "c"]);
+        assert_eq!(hosts, ["a:2181", "b:2181", "c:2181"]);
+        assert_eq!(dialer.chroot, "/kafka");
     }
 }

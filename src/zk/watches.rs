@@ -14,8 +14,7 @@ use tokio::sync::mpsc;
 use zookeeper_client::{EventType, OneshotWatcher, PersistentWatcher, WatchedEvent};
 
 use super::paths::{self, TopicPath};
-use super::session::EventSink;
-use crate::event::ControllerEvent;
+use crate::event::{ControllerEvent, EventSink};
 use crate::model::{BrokerId, TopicName};
 
 /// Without a recursive watch: how many bytes of topics' paths are watched one by one. Beyond, topics are polled.
