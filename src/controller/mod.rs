@@ -194,6 +194,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 self.process_stop_replica_response(from, &deleted, &response)
                     .await
             }
+            ControllerEvent::ChannelBehind(of) => {
+                self.process_channel_behind(of);
+                Ok(None)
+            }
             ControllerEvent::AntiEntropy(sweep) => self.process_anti_entropy(sweep).await.map(none),
             ControllerEvent::RereadStates => self.process_reread_states().await.map(none),
         }
