@@ -4,6 +4,7 @@
 //! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
 //! and behind the ports the shell: [`zk`], [`broker`], `api`, `observe`.
 
+pub mod api;
 pub mod broker;
 pub mod cli;
 pub mod config;

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::{NOBODY, RunError, SUCCESSOR_WAIT_MS};
+use super::{NOBODY, RunError, SUCCESSOR_WAIT_MS, saturating};
 use crate::config::ZooKeeperConfig;
 use crate::zk::{Handover, NoEvents, NoObserver, Session, Settings, ZkClient};
 
@@ -48,8 +48,8 @@ fn with_session(
     runtime.block_on(async {
         let settings = Settings {
             connect: zookeeper.connect.clone(),
-            session_timeout_ms: zookeeper.session_timeout_ms,
-            connection_timeout_ms: zookeeper.connection_timeout_ms,
+            session_timeout_ms: saturating(zookeeper.session_timeout_ms),
+            connection_timeout_ms: saturating(zookeeper.connection_timeout_ms),
             id: NOBODY,
         };
         let session = Session::start(settings, Arc::new(NoEvents), Arc::new(NoObserver)).await?;

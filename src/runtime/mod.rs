@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use crate::api::{self, ServerContext};
+use crate::api::{self, BindError, ServerContext};
 use crate::broker::{ChannelConfig, ControllerChannelManager, SurveyQuestions};
 use crate::cli::ExitStatus;
 use crate::config::{Config, TakeoverPolicy};
@@ -37,6 +37,7 @@ use crate::observe::http::{self, Observed};
 use crate::observe::telemetry::TelemetryError;
 use crate::observe::{HealthSnapshot, Metrics};
 use crate::port::Ports;
+use crate::state::ControllerSnapshot;
 use crate::zk::{Handover, Session, Settings, StartError, UnusableId, ZkClient};
 use observer::SessionObserver;
 
@@ -55,6 +56,9 @@ pub enum RunError {
     /// A listener, or the process itself, could not be set up.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// A listener of the node can't be bound.
+    #[error(transparent)]
+    Bind(#[from] BindError),
     /// No session.
     #[error(transparent)]
     ZooKeeper(#[from] StartError),
@@ -127,20 +131,8 @@ async fn serve(config: &Config) -> Result<(), RunError> {
 
     let handle = tokio::runtime::Handle::current();
     let channels = ControllerChannelManager::new(channel_config(config), handle.clone(), Arc::clone(&sink));
-    metrics.watch_channels(channels.monitor());
     let (published, snapshot) = Published::new(replies.clone());
-    let server = bound.serve(ServerContext {
-        own_id: config.klamm_id,
-        events: Arc::clone(&sink),
-        replies,
-        snapshot: snapshot.clone(),
-        ranges: channels.ranges(),
-        limits: api::Limits {
-            frame_size_max_bytes: config.socket_request_max_bytes as usize,
-            idle_time_max_ms: config.connections_max_idle_ms,
-            ..api::Limits::default()
-        },
-    });
+    let server = bound.serve(server_context(config, &channels, replies, snapshot.clone(), Arc::clone(&sink)));
     let ports = Ports {
         zk: session.client().clone(),
         brokers: channels,
@@ -155,7 +147,7 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     let stop = until_stopped(&mut thread, &queue, config).await;
     let outcome = conclude(stop, &session, thread.was_active()).await;
     session.close().await;
-    server.stop().await;
+    server.shutdown().await;
     stop_pages.cancel();
     if let Some(pages) = pages {
         // The pages end within a second of being told to; what they answered last no longer matters.
@@ -180,7 +172,7 @@ async fn until_stopped(
     info!("told to stop: giving the role back");
     // What waits is answered, what runs is finished, then the role goes back in one transaction.
     drop(queue.clear_and_put(ControllerEvent::Shutdown));
-    let patience = Duration::from_millis(u64::from(config.zookeeper.session_timeout_ms));
+    let patience = Duration::from_millis(config.zookeeper.session_timeout_ms);
     tokio::select! {
         stop = thread.ended() => stop.ok_or(RunError::ThreadFailed),
         () = tokio::time::sleep(patience) => {
@@ -212,21 +204,48 @@ async fn conclude(stop: Result<Stop, RunError>, session: &Session, was_active: b
     }
 }
 
+/// The configuration's ranges end far below; a cast must not wrap all the same.
+fn saturating(milliseconds: u64) -> u32 {
+    u32::try_from(milliseconds).unwrap_or(u32::MAX)
+}
+
 fn session_settings(config: &Config) -> Settings {
     Settings {
         connect: config.zookeeper.connect.clone(),
-        session_timeout_ms: config.zookeeper.session_timeout_ms,
-        connection_timeout_ms: config.zookeeper.connection_timeout_ms,
+        session_timeout_ms: saturating(config.zookeeper.session_timeout_ms),
+        connection_timeout_ms: saturating(config.zookeeper.connection_timeout_ms),
         id: config.klamm_id,
+    }
+}
+
+fn server_context(
+    config: &Config,
+    channels: &ControllerChannelManager,
+    replies: ReplySlots,
+    snapshot: watch::Receiver<ControllerSnapshot>,
+    events: Arc<dyn EventSink>,
+) -> ServerContext {
+    let ranges = channels.ranges();
+    ServerContext {
+        own_id: config.klamm_id,
+        events,
+        open_slot: Arc::new(move || replies.open()),
+        snapshot,
+        common_ranges: Arc::new(move || ranges.common()),
+        limits: api::Limits {
+            request_max_bytes: config.socket_request_max_bytes as usize,
+            connections_max_idle: config.connections_max_idle_ms.map(Duration::from_millis),
+            ..api::Limits::default()
+        },
     }
 }
 
 fn channel_config(config: &Config) -> ChannelConfig {
     ChannelConfig {
         control_plane_listener: config.control_plane_listener_name.as_deref().map(Arc::from),
-        request_timeout_ms: u64::from(config.controller_socket_timeout_ms),
-        connection_setup_timeout_ms: u64::from(config.socket_connection_setup_timeout_ms),
-        connection_setup_timeout_max_ms: u64::from(config.socket_connection_setup_timeout_max_ms),
+        request_timeout_ms: config.controller_socket_timeout_ms,
+        connection_setup_timeout_ms: config.socket_connection_setup_timeout_ms,
+        connection_setup_timeout_max_ms: config.socket_connection_setup_timeout_max_ms,
         // The authorizer is asked for even where the operator gave the protocol: nothing about security is assumed.
         survey: SurveyQuestions::VersionsProtocolAndAuthorizer,
         ..ChannelConfig::new(config.klamm_id, &config.inter_broker_listener_name)
@@ -241,7 +260,7 @@ fn controller_settings(config: &Config, client: &ZkClient) -> ControllerSettings
             TakeoverPolicy::Always => candidacy::TakeoverPolicy::Always,
             TakeoverPolicy::Vacant => candidacy::TakeoverPolicy::Vacant,
         },
-        takeover_delay_ms: u64::from(config.takeover_delay_ms),
+        takeover_delay_ms: config.takeover_delay_ms,
         protocol: config.inter_broker_protocol,
         unclean_leader_election_enable: config.unclean_leader_election_enable,
         anti_entropy_period_ms: if client.topics_are_polled() { POLL_PERIOD_MS } else { ANTI_ENTROPY_PERIOD_MS },
