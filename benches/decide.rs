@@ -2,6 +2,7 @@
 //!
 //! `cargo bench --bench decide`. Must never count ZooKeeper: every write is taken for written at once. Upstream:
 //! `PartitionStateMachine`, `ReplicaStateMachine`, `ControllerBrokerRequestBatch`.
+#![allow(clippy::unwrap_used)] // A surprise here is a failed run.
 
 mod cluster;
 

@@ -1,6 +1,7 @@
 //! How long it takes to fill an empty context with 100,000 partitions as read from ZooKeeper, and to check it whole.
 //!
 //! `cargo bench --bench load`. Must never count the making of the reads. Upstream: `initializeControllerContext`.
+#![allow(clippy::unwrap_used)] // A surprise here is a failed run.
 
 mod cluster;
 

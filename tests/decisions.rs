@@ -2,6 +2,7 @@
 //!
 //! Must never judge: what is right stands in the tables alone. Upstream: `PartitionStateMachineTest`,
 //! `PartitionLeaderElectionAlgorithmsTest`, `ReplicaStateMachineTest`, and AlterPartition in `ControllerIntegrationTest`.
+#![allow(clippy::unwrap_used)] // A surprise here is a failed run.
 
 #[path = "decisions/alter_partition.rs"]
 mod alter_partition;

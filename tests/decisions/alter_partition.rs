@@ -22,7 +22,7 @@ pub fn run(given: &Given<'_>) -> Outcome {
     let admitted = isr::admit(&context, request.from);
     assert_eq!(admitted, Ok(()), "every row is about a registered broker");
     let decision = isr::decide(&context, &request);
-    let wrote = decision.writes.first().map(|write| shown(write));
+    let wrote = decision.writes.first().map(shown);
     let outcomes: Vec<ZkOutcome> = decision
         .writes
         .iter()
