@@ -2,8 +2,10 @@
 //!
 //! Modules stand in the order in which data takes its way:
 //! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
-//! and behind the ports the shell: [`zk`], `broker`, `api`, `observe`.
+//! and behind the ports the shell: [`zk`], [`broker`], `api`, `observe`.
 
+pub mod api;
+pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod controller;

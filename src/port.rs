@@ -172,7 +172,7 @@ pub trait Zk {
 
 /// The channels to the brokers. Nothing here waits: requests are queued, answers become events.
 pub trait Brokers {
-    /// Opens a channel to an incarnation of a broker, in place of an older one, and asks it for its protocol.
+    /// Opens a channel to an incarnation of a broker, in place of an older one, and surveys it if it was not surveyed yet.
     fn add_broker(&mut self, registration: &BrokerRegistration);
     /// Closes the channel; what was not sent is dropped.
     fn remove_broker(&mut self, id: BrokerId);
@@ -180,6 +180,12 @@ pub trait Brokers {
     fn move_broker(&mut self, registration: &BrokerRegistration);
     /// Queues the requests of one batch.
     fn send(&mut self, requests: ControlRequests);
+    /// Replaces what is unsent for an incarnation of a broker, once `ChannelBehind` said that it is much and that the
+    /// broker answers again. `requests` is one full UpdateMetadata and one LeaderAndIsr of all that the broker hosts;
+    /// what it names for other brokers is ignored. Kept from the old queue: the leader −2 entries, in one
+    /// UpdateMetadata, then the StopReplicas in order; `is_new` of every unsent LeaderAndIsr carries over. An incarnation
+    /// that is gone is ignored. Leaving the queue as it is, as by default, is only slower.
+    fn replace_queue(&mut self, _of: Incarnation, _requests: ControlRequests) {}
     /// Asks each broker for its ApiVersions, protocol and authorizer; each answer is a `BrokerSurveyed` event, also
     /// that none came within 5 s.
     fn survey(&mut self, registrations: &[BrokerRegistration]);

@@ -43,10 +43,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         // Brokers ignore a leader that they don't know to be alive, so they learn first who is.
         let brokers = self.registered_ids();
         self.send_update_metadata(&brokers, &[]);
+        let announced_at_ms = self.ports.clock.now_ms();
         self.start_replica_state_machine().await?;
         self.start_partition_state_machine().await?;
         self.is_loaded = true;
         let ready_at_ms = self.ports.clock.now_ms();
+        let times = &mut self.history.last_failover;
+        times.load_ms = read_at_ms - began_at_ms;
+        times.first_update_ms = announced_at_ms - read_at_ms;
+        times.state_machines_ms = ready_at_ms - announced_at_ms;
         let gauges = self.context.gauges();
         info!(
             target: log::CONTROLLER,

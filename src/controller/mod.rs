@@ -28,7 +28,7 @@ use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{Applied, Fetched, Needs, Refused, StateChange};
 use crate::model::{BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicPartition};
 use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
-use crate::state::{ControllerContext, ControllerSnapshot};
+use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
 use log::Complaints;
 
 /// What the controller is told once, at its start.
@@ -76,6 +76,7 @@ pub struct KafkaController<Z, B, R, C> {
     survey: Survey,
     complaints: Complaints,
     is_loaded: bool,
+    history: TermHistory,
     standing_by: Arc<str>,
     unclean_rule: UncleanRule,
     takeover_due_at_ms: Option<u64>,
@@ -96,6 +97,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             survey: Survey::new(listener_names),
             complaints: Complaints::default(),
             is_loaded: false,
+            history: TermHistory::default(),
             standing_by: Arc::from("starting"),
             unclean_rule: UncleanRule::ByConfig {
                 default: settings.unclean_leader_election_enable,
@@ -192,6 +194,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 self.process_stop_replica_response(from, &deleted, &response)
                     .await
             }
+            ControllerEvent::ChannelBehind(of) => {
+                self.process_channel_behind(of);
+                Ok(None)
+            }
             ControllerEvent::AntiEntropy(sweep) => self.process_anti_entropy(sweep).await.map(none),
             ControllerEvent::RereadStates => self.process_reread_states().await.map(none),
         }
@@ -200,6 +206,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn dispose(&mut self, fault: ZkFault) -> Option<Stop> {
         match disposition(&fault) {
             Disposition::Resign => {
+                self.history.fenced_writes += 1;
                 info!(target: log::CONTROLLER, "{fault}");
                 self.on_controller_resignation();
                 match self.look_at_role().await {
@@ -334,6 +341,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .cloned()
                 .collect(),
             gauges: self.context.gauges(),
+            history: self.history,
             standing_by: if term.is_some() {
                 Arc::from("")
             } else {

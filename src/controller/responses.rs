@@ -7,6 +7,7 @@ use tracing::{error, info};
 
 use super::{KafkaController, Stop, log};
 use crate::effect::{Incarnation, PartitionErrors, TopicReference};
+use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{KafkaError, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -79,6 +80,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         self.look_again_after(from, "StopReplica", response.error)
             .await
+    }
+
+    /// A broker answers again and is far behind: what it was not told yet becomes what is true now, all leaders in one
+    /// UpdateMetadata and all that it hosts in one LeaderAndIsr. Java sends the whole backlog, one by one.
+    pub(super) fn process_channel_behind(&mut self, of: Incarnation) {
+        if !self.is_current(of) {
+            return;
+        }
+        let context = &self.context;
+        let mut batch = ControllerBrokerRequestBatch::new();
+        batch.add_update_metadata(context, &[of.broker], &context.partitions_with_leadership());
+        for replica in context.replicas_on(of.broker) {
+            batch.add_leader_and_isr(context, &[of.broker], &replica.partition, false);
+        }
+        if let Some(requests) = batch.into_requests(context) {
+            self.ports.brokers.replace_queue(of, requests);
+        }
     }
 
     /// 11: the broker follows a later controller. 77: it was registered again, its next incarnation is in ZooKeeper.

@@ -9,6 +9,7 @@ use super::{KafkaController, Stop, log};
 use crate::machine::candidacy::{Intent, StandingBy, Unfit, Verdict};
 use crate::machine::own_broker;
 use crate::model::BrokerId;
+use crate::state::FailoverTimes;
 use crate::port::{BrokerSurvey, Brokers, Clock, Holder, Replies, RoleView, Taking, Zk, ZkFault};
 
 /// A takeover that lost the race is tried again at once, with fresh versions: one broken znode can make Java brokers
@@ -107,7 +108,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let Taking::Won(term) = self.ports.zk.take_role(view, &me).await? else {
             return Ok(Taken::Raced);
         };
-        self.candidacy.role_taken(began_at_ms);
+        let won_at_ms = self.ports.clock.now_ms();
+        self.candidacy.role_taken(won_at_ms);
+        self.history.failovers += 1;
+        self.history.last_failover = FailoverTimes { claim_ms: won_at_ms - began_at_ms, ..FailoverTimes::default() };
         info!(
             target: log::CONTROLLER,
             "{} successfully elected as the controller. Epoch incremented to {} and epoch zk version is now {} (before: {})",
@@ -214,6 +218,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.complaints.forget();
         let now_ms = self.ports.clock.now_ms();
         self.candidacy.role_lost(now_ms);
+        self.history.resignations += 1;
         info!(target: log::CONTROLLER, "Resigned");
     }
 }

@@ -75,6 +75,10 @@ pub enum ControllerEvent {
         response: PartitionErrors,
     },
 
+    /// A broker answers again and has more unsent requests than are worth sending one by one: replace its queue by
+    /// what is true now (`port::Brokers::replace_queue`).
+    ChannelBehind(Incarnation),
+
     /// A broker wants to leave.
     ControlledShutdown {
         /// Who.
@@ -252,6 +256,7 @@ impl ControllerEvent {
                 | Self::PartitionModifications(_)
                 | Self::IsrChangeNotification
                 | Self::LogDirEventNotification
+                | Self::ChannelBehind(_)
                 | Self::AntiEntropy(_)
         )
     }
@@ -283,9 +288,10 @@ impl ControllerEvent {
                 ControllerState::UpdateMetadataResponseReceived
             }
             Self::ControlledShutdown { .. } => ControllerState::ControlledShutdown,
-            Self::AllocateProducerIds { .. } | Self::AntiEntropy(_) | Self::RereadStates => {
-                ControllerState::Idle
-            }
+            Self::ChannelBehind(_)
+            | Self::AllocateProducerIds { .. }
+            | Self::AntiEntropy(_)
+            | Self::RereadStates => ControllerState::Idle,
         }
     }
 }

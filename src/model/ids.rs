@@ -193,6 +193,12 @@ impl TopicName {
     }
 }
 
+impl From<Arc<str>> for TopicName {
+    fn from(name: Arc<str>) -> TopicName {
+        TopicName(name)
+    }
+}
+
 impl fmt::Debug for TopicName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.as_str())

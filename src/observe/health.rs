@@ -19,10 +19,10 @@ pub enum SessionState {
     /// There was none yet.
     #[default]
     Connecting,
-    /// Up. The id is public; the session's password must never come here.
-    Connected { id: i64 },
+    /// Up.
+    Connected,
     /// The connection is lost; the session may live on.
-    Disconnected { id: i64 },
+    Disconnected,
     /// Gone; a new one is on its way.
     Expired,
 }
@@ -31,8 +31,8 @@ impl SessionState {
     fn name(self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
-            Self::Connected { .. } => "connected",
-            Self::Disconnected { .. } => "disconnected",
+            Self::Connected => "connected",
+            Self::Disconnected => "disconnected",
             Self::Expired => "expired",
         }
     }
@@ -61,7 +61,7 @@ impl HealthSnapshot {
     #[must_use]
     pub fn readiness(&self) -> Readiness {
         match self.session {
-            SessionState::Connected { .. } => {}
+            SessionState::Connected => {}
             other => {
                 return Readiness::NotReady(
                     format!("the ZooKeeper session is {}", other.name()).into(),
@@ -122,19 +122,12 @@ pub struct Health {
     pub reason: Option<String>,
     pub controller_epoch: Option<i32>,
     pub controller_state: String,
-    pub session: SessionHealth,
+    /// The state of the ZooKeeper session.
+    pub session: &'static str,
     pub event_queue_size: i64,
     /// How long the event at hand has been running.
     pub event_running_ms: Option<u64>,
     pub channels: Vec<ChannelHealth>,
-}
-
-/// The ZooKeeper session in [`Health`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SessionHealth {
-    pub state: &'static str,
-    /// As ZooKeeper's own tools write it.
-    pub id: Option<String>,
 }
 
 /// The channel to a broker in [`Health`].
@@ -150,12 +143,6 @@ impl Health {
     /// Puts the page together.
     #[must_use]
     pub fn gather(snapshot: &HealthSnapshot, metrics: &Metrics, now: Instant) -> Self {
-        let id = match snapshot.session {
-            SessionState::Connected { id } | SessionState::Disconnected { id } => {
-                Some(format!("{id:#x}"))
-            }
-            SessionState::Connecting | SessionState::Expired => None,
-        };
         let standing_by = &snapshot.controller.standing_by;
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -164,10 +151,7 @@ impl Health {
             reason: (!standing_by.is_empty()).then(|| standing_by.to_string()),
             controller_epoch: snapshot.controller.term.map(|term| term.epoch.0),
             controller_state: format!("{:?}", snapshot.controller.state),
-            session: SessionHealth {
-                state: snapshot.session.name(),
-                id,
-            },
+            session: snapshot.session.name(),
             event_queue_size: metrics.event_queue_size.get(),
             event_running_ms: metrics.event_running_for_at(now).map(millis),
             channels: metrics
@@ -228,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_loaded_controller_and_a_standby_are_ready_and_nothing_else() {
-        let up = SessionState::Connected { id: 1 };
+        let up = SessionState::Connected;
         let held = "broker 1 is the controller";
         assert_eq!(snapshot(up, true, true, "").readiness(), Readiness::Ready);
         assert_eq!(
@@ -245,7 +229,7 @@ mod tests {
                 "starting",
             ),
             (
-                snapshot(SessionState::Disconnected { id: 1 }, true, true, ""),
+                snapshot(SessionState::Disconnected, true, true, ""),
                 "session is disconnected",
             ),
             (
@@ -271,14 +255,14 @@ mod tests {
         let channel = metrics.open_channel(BrokerId(2));
         channel.queue_size.set(3);
         channel.set_oldest_request(Some(now));
-        let snapshot = snapshot(SessionState::Connected { id: 0x1000_0abc }, true, true, "");
+        let snapshot = snapshot(SessionState::Connected, true, true, "");
         let health = Health::gather(&snapshot, &metrics, now + Duration::from_millis(250));
         let json = serde_json::to_string(&health).unwrap();
         assert_eq!(
             json,
             format!(
                 "{{\"version\":\"{}\",\"klamm_id\":900,\"role\":\"active\",\"reason\":null,\"controller_epoch\":5,\
-                 \"controller_state\":\"Idle\",\"session\":{{\"state\":\"connected\",\"id\":\"0x10000abc\"}},\
+                 \"controller_state\":\"Idle\",\"session\":\"connected\",\
                  \"event_queue_size\":0,\"event_running_ms\":null,\"channels\":[{{\"broker_id\":2,\"connected\":false,\
                  \"queue_size\":3,\"oldest_request_age_ms\":250}}]}}",
                 env!("CARGO_PKG_VERSION")

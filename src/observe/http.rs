@@ -162,7 +162,7 @@ mod tests {
             "{answer}"
         );
         sender.send_modify(|snapshot| {
-            snapshot.session = SessionState::Connected { id: 1 };
+            snapshot.session = SessionState::Connected;
             snapshot.controller.term = Some(Term {
                 epoch: ControllerEpoch(3),
                 epoch_zk_version: 2,

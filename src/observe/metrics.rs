@@ -86,24 +86,6 @@ impl FailoverPhase {
     }
 }
 
-/// What is asked of ZooKeeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ZooKeeperOperation {
-    Read,
-    Write,
-}
-
-impl ZooKeeperOperation {
-    const ALL: [Self; 2] = [Self::Read, Self::Write];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
-    }
-}
-
 /// The channel to one incarnation of a broker; its task keeps it up to date.
 #[derive(Debug, Default)]
 pub struct ChannelMetrics {
@@ -178,7 +160,6 @@ pub struct Metrics {
     pub stale_replies: Counter,
     state_timers: [Timer; ControllerState::ALL.len()],
     session_events: [Counter; SessionEvent::ALL.len()],
-    zookeeper_operations: [Counter; ZooKeeperOperation::ALL.len()],
     failover_ms: [Gauge; FailoverPhase::ALL.len()],
     channels: Mutex<BTreeMap<BrokerId, Arc<ChannelMetrics>>>,
     /// The event at hand, and since when.
@@ -240,21 +221,26 @@ impl Metrics {
             .set(gauges.assignments_naming_klamm);
         self.unclean_leader_elections
             .raise_to(snapshot.gauges.unclean_leader_elections);
+        let history = &snapshot.history;
+        self.failovers.raise_to(history.failovers);
+        self.resignations.raise_to(history.resignations);
+        self.fenced_writes.raise_to(history.fenced_writes);
+        self.stale_replies.raise_to(history.stale_replies);
+        let times = &history.last_failover;
+        for (phase, time_ms) in [
+            (FailoverPhase::Claim, times.claim_ms),
+            (FailoverPhase::Load, times.load_ms),
+            (FailoverPhase::FirstUpdate, times.first_update_ms),
+            (FailoverPhase::StateMachines, times.state_machines_ms),
+            (FailoverPhase::Total, times.total_ms()),
+        ] {
+            self.failover_ms[phase as usize].set(time_ms);
+        }
     }
 
     /// Counts what happened to the session.
     pub fn session_event(&self, event: SessionEvent) {
         self.session_events[event as usize].increment();
-    }
-
-    /// Counts operations on ZooKeeper, each of a group by itself.
-    pub fn zookeeper_operations(&self, operation: ZooKeeperOperation, count: u64) {
-        self.zookeeper_operations[operation as usize].add(count);
-    }
-
-    /// Tells how long a stage of the last takeover took.
-    pub fn failover_phase(&self, phase: FailoverPhase, time: Duration) {
-        self.failover_ms[phase as usize].set(time.as_millis());
     }
 
     /// A channel opens: fresh metrics, in place of those of an older incarnation of the broker.
@@ -425,16 +411,6 @@ impl Metrics {
             "Requests to ZooKeeper, and the milliseconds until the answer.",
             &[series(Vec::new(), &self.zookeeper_request_latency, now)],
         );
-        let name = "klamm_zookeeper_operations_total";
-        out.family(
-            name,
-            Kind::Counter,
-            "Operations on ZooKeeper, each of a group by itself.",
-        );
-        for operation in ZooKeeperOperation::ALL {
-            let count = self.zookeeper_operations[operation as usize].get();
-            out.sample(name, &[("operation", &operation.name())], count);
-        }
     }
 
     fn expose_own(&self, out: &mut Exposition) {
@@ -616,8 +592,6 @@ mod tests {
         metrics.publish(&active());
         metrics.event_queue_size.set(12);
         metrics.session_event(SessionEvent::Expired);
-        metrics.zookeeper_operations(ZooKeeperOperation::Write, 13);
-        metrics.failover_phase(FailoverPhase::Load, Duration::from_millis(140));
         let now = Instant::now();
         let channel = metrics.open_channel(BrokerId(3));
         channel.queue_size.set(2);

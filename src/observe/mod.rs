@@ -14,5 +14,5 @@ pub mod state_change_log;
 pub mod telemetry;
 
 pub use health::{Health, HealthSnapshot, Readiness, Role, SessionState};
-pub use metrics::{ChannelMetrics, FailoverPhase, Metrics, SessionEvent, ZooKeeperOperation};
+pub use metrics::{ChannelMetrics, FailoverPhase, Metrics, SessionEvent};
 pub use state_change_log::STATE_CHANGE;

@@ -33,6 +33,43 @@ pub struct ControllerSnapshot {
     pub brokers: Arc<[BrokerRegistration]>,
     /// Counts.
     pub gauges: Gauges,
+    /// What became of the role so far.
+    pub history: TermHistory,
     /// Why we are not the controller, in words for an operator; empty while we are.
     pub standing_by: Arc<str>,
+}
+
+/// What became of the role since the process started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TermHistory {
+    /// Terms that began.
+    pub failovers: u64,
+    /// Terms that ended, for whatever reason.
+    pub resignations: u64,
+    /// Times that ZooKeeper refused a write because another controller had been elected.
+    pub fenced_writes: u64,
+    /// Answers of brokers that were dropped because they belong to an older incarnation.
+    pub stale_replies: u64,
+    /// How long the stages of the last takeover took.
+    pub last_failover: FailoverTimes,
+}
+
+/// The stages of a takeover, each from the end of the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FailoverTimes {
+    /// The transaction that takes the role.
+    pub claim_ms: u64,
+    /// Reading the cluster from ZooKeeper.
+    pub load_ms: u64,
+    /// Queueing the first UpdateMetadata.
+    pub first_update_ms: u64,
+    /// Starting the state machines and queueing their requests.
+    pub state_machines_ms: u64,
+}
+
+impl FailoverTimes {
+    /// From the beginning of the claim to the end of all.
+    pub fn total_ms(&self) -> u64 {
+        self.claim_ms + self.load_ms + self.first_update_ms + self.state_machines_ms
+    }
 }

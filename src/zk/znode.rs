@@ -350,7 +350,8 @@ pub fn decode_topic(path: &str, data: &[u8], version: i32) -> Read<TopicZnode> {
         let adding = json.adding_replicas.unwrap_or_default();
         let removing = json.removing_replicas.unwrap_or_default();
         let of = |map: &BTreeMap<i32, Vec<i32>>, partition: &i32| {
-            map.get(partition).map_or_else(BrokerIds::empty, ids)
+            map.get(partition)
+                .map_or_else(BrokerIds::empty, |replicas| ids(replicas))
         };
         Ok(TopicZnode {
             topic_id: topic_id.flatten(),
@@ -699,7 +700,7 @@ fn boolean(value: &serde_json::Value) -> Result<bool, Wrong> {
 
 // --- shared ---------------------------------------------------------------------------------------------------------
 
-fn ids(ids: &Vec<i32>) -> BrokerIds {
+fn ids(ids: &[i32]) -> BrokerIds {
     ids.iter().map(|id| BrokerId(*id)).collect()
 }
 

@@ -1,1 +1,26 @@
-//! Under construction.
+//! The rig: genuine ZooKeeper and Kafka processes, klamm beside them, and the stories that are told with them.
+//!
+//! From the ground up: [`version`] and [`jars`] (what is run), [`address`], [`run`] and [`process`] (where and how),
+//! [`zookeeper`], [`broker`], [`klamm`] and [`client`] (the processes), [`zk`] and [`wire`] (what can be seen from
+//! outside), [`cluster`] and [`observe`] (all of it together).
+//!
+//! A story judges from outside alone: by what ZooKeeper holds, what brokers tell their clients, what became of every
+//! record, and what the processes logged. Nothing here may call into klamm.
+
+pub mod address;
+pub mod broker;
+pub mod client;
+pub mod cluster;
+pub mod interrupt;
+pub mod jars;
+pub mod klamm;
+pub mod observe;
+pub mod process;
+pub mod run;
+pub mod tools;
+pub mod version;
+pub mod wait;
+pub mod wire;
+pub mod workspace;
+pub mod zk;
+pub mod zookeeper;

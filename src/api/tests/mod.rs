@@ -1,0 +1,297 @@
+//! The listener as clients and brokers see it, over loopback sockets.
+
+mod hostile;
+mod relayed;
+mod served;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use klamm_codec::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use klamm_codec::request::{Api, encode_request};
+use klamm_codec::response::{correlation_id, decode_response};
+use klamm_codec::{ApiKey, FrameCodec};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::config::Listener;
+use crate::effect::Term;
+use crate::event::ControllerEvent;
+use crate::model::{
+    Broker, BrokerEpoch, BrokerRegistration, ControllerEpoch, Endpoint, SecurityProtocol,
+};
+
+const KLAMM: BrokerId = BrokerId(100);
+
+/// Fails a test that would hang.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.expect("within 20 s")
+}
+
+/// The event queue, as the test holds it.
+struct Events(mpsc::UnboundedSender<ControllerEvent>);
+
+impl EventSink for Events {
+    fn put(&self, event: ControllerEvent) {
+        let _ = self.0.send(event);
+    }
+
+    fn clear_and_put(&self, _: ControllerEvent) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        unreachable!("the listener only puts")
+    }
+}
+
+#[derive(Clone, Default)]
+struct Slots(Arc<Mutex<BTreeMap<ReplyTo, oneshot::Sender<Answer>>>>);
+
+impl Slots {
+    fn open(&self) -> (ReplyTo, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut slots = self.0.lock().unwrap();
+        let name = ReplyTo(slots.keys().next_back().map_or(0, |last| last.0 + 1));
+        slots.insert(name, sender);
+        (name, receiver)
+    }
+
+    fn answer(&self, to: ReplyTo, answer: Answer) {
+        let slot = self.0.lock().unwrap().remove(&to).unwrap();
+        let _ = slot.send(answer);
+    }
+
+    /// The controller ends without an answer.
+    fn drop_all(&self) {
+        self.0.lock().unwrap().clear();
+    }
+}
+
+/// A klamm's listener with everything round it.
+struct Node {
+    addresses: BTreeMap<String, SocketAddr>,
+    events: mpsc::UnboundedReceiver<ControllerEvent>,
+    slots: Slots,
+    snapshot: watch::Sender<ControllerSnapshot>,
+    ranges: Arc<Mutex<BTreeMap<ApiKey, (i16, i16)>>>,
+    handle: ServerHandle,
+}
+
+impl Node {
+    /// The controller, with these live brokers.
+    async fn leading(brokers: &[BrokerRegistration]) -> Node {
+        Node::start(Limits::default(), &["CLIENTS"], snapshot(true, brokers)).await
+    }
+
+    async fn start(limits: Limits, listeners: &[&str], snapshot: ControllerSnapshot) -> Node {
+        let listeners: Vec<Listener> = listeners.iter().map(|name| any_port(name)).collect();
+        let bound = bind(&listeners).await.unwrap();
+        let addresses =
+            bound.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
+        let (put, events) = mpsc::unbounded_channel();
+        let (snapshot, latest) = watch::channel(snapshot);
+        let slots = Slots::default();
+        let ranges: Arc<Mutex<BTreeMap<_, _>>> = Arc::default();
+        let (opening, common) = (slots.clone(), Arc::clone(&ranges));
+        let handle = bound.serve(ServerContext {
+            own_id: KLAMM,
+            events: Arc::new(Events(put)),
+            open_slot: Arc::new(move || opening.open()),
+            snapshot: latest,
+            common_ranges: Arc::new(move || common.lock().unwrap().clone()),
+            limits,
+        });
+        Node { addresses, events, slots, snapshot, ranges, handle }
+    }
+
+    async fn connect(&self) -> Client {
+        self.connect_to("CLIENTS").await
+    }
+
+    async fn connect_to(&self, listener: &str) -> Client {
+        Client::connect(self.addresses[listener]).await
+    }
+
+    async fn next_event(&mut self) -> ControllerEvent {
+        soon(self.events.recv()).await.unwrap()
+    }
+}
+
+fn any_port(name: &str) -> Listener {
+    Listener { name: name.to_owned(), host: "127.0.0.1".to_owned(), port: 0 }
+}
+
+fn snapshot(leading: bool, brokers: &[BrokerRegistration]) -> ControllerSnapshot {
+    let term = Term { epoch: ControllerEpoch(3), epoch_zk_version: 3 };
+    ControllerSnapshot {
+        term: leading.then_some(term),
+        is_loaded: leading,
+        brokers: Arc::from(brokers),
+        ..ControllerSnapshot::default()
+    }
+}
+
+fn registration(id: i32, listeners: &[(&str, SocketAddr)]) -> BrokerRegistration {
+    let endpoints = listeners.iter().map(|(listener, address)| Endpoint {
+        listener: Arc::from(*listener),
+        host: Arc::from(address.ip().to_string()),
+        port: i32::from(address.port()),
+        security_protocol: SecurityProtocol::Plaintext,
+    });
+    let endpoints = endpoints.collect();
+    let broker = Broker { id: BrokerId(id), endpoints, rack: None, features: BTreeMap::new() };
+    BrokerRegistration { broker, epoch: BrokerEpoch(1), json_version: 5 }
+}
+
+/// Any program that speaks Kafka's protocol.
+struct Client {
+    stream: TcpStream,
+    input: BytesMut,
+}
+
+impl Client {
+    async fn connect(address: SocketAddr) -> Client {
+        let stream = soon(TcpStream::connect(address)).await.unwrap();
+        Client { stream, input: BytesMut::new() }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) {
+        soon(self.stream.write_all(bytes)).await.unwrap();
+    }
+
+    async fn ask<A: Api>(&mut self, version: i16, correlation: i32, request: &A) {
+        self.write(&framed(version, correlation, request)).await;
+    }
+
+    /// The next answer, or `None` where the connection was closed.
+    async fn answer(&mut self) -> Option<Bytes> {
+        soon(async {
+            loop {
+                if let Some(payload) = FrameCodec::default().split(&mut self.input).unwrap() {
+                    return Some(payload);
+                }
+                match self.stream.read_buf(&mut self.input).await {
+                    Ok(0) | Err(_) => return None,
+                    Ok(_) => {}
+                }
+            }
+        })
+        .await
+    }
+
+    /// Asks and decodes the answer.
+    async fn call<A: Api>(&mut self, version: i16, correlation: i32, request: &A) -> A::Response {
+        self.ask(version, correlation, request).await;
+        let payload = self.answer().await.expect("an answer, not a closed connection");
+        assert_eq!(correlation_id(&payload), Ok(correlation));
+        decode_response::<A>(version, &payload).unwrap()
+    }
+
+    /// Asks, and sees the connection closed.
+    async fn is_closed_on<A: Api>(&mut self, version: i16, request: &A) {
+        self.ask(version, 9, request).await;
+        assert_eq!(self.answer().await, None, "{}", A::KEY);
+    }
+
+    async fn api_versions(&mut self) -> ApiVersionsResponse {
+        self.call(0, 1, &ApiVersionsRequest::default()).await
+    }
+}
+
+fn framed<A: Api>(version: i16, correlation: i32, request: &A) -> Bytes {
+    encode_request(version, correlation, Some("test"), request).unwrap().to_bytes()
+}
+
+/// A broker that answers each request with the correlation id and the request itself, so that what went through a relay
+/// can be told byte by byte.
+struct EchoBroker {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+    /// Each connection that was made to it.
+    connections: mpsc::UnboundedReceiver<Paired>,
+}
+
+/// The broker's end of one connection.
+struct Paired {
+    task: JoinHandle<()>,
+}
+
+impl Paired {
+    /// The broker closes this connection.
+    fn cut(self) {
+        self.task.abort();
+    }
+
+    /// Returns when the other side has closed it.
+    async fn ended(self) {
+        soon(self.task).await.unwrap();
+    }
+}
+
+impl EchoBroker {
+    async fn start() -> EchoBroker {
+        EchoBroker::answering(echo).await
+    }
+
+    /// A broker that answers a request by what `answer` makes of it; an empty answer: not at all.
+    async fn answering(answer: fn(&Bytes) -> Vec<u8>) -> EchoBroker {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (made, connections) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let task = tokio::spawn(echo_all(stream, answer));
+                let _ = made.send(Paired { task });
+            }
+        });
+        EchoBroker { address, task, connections }
+    }
+
+    fn registered(&self, id: i32) -> BrokerRegistration {
+        registration(id, &[("CLIENTS", self.address)])
+    }
+
+    async fn paired(&mut self) -> Paired {
+        soon(self.connections.recv()).await.unwrap()
+    }
+}
+
+impl Drop for EchoBroker {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn echo_all(mut stream: TcpStream, answer: fn(&Bytes) -> Vec<u8>) {
+    let mut input = BytesMut::new();
+    loop {
+        match FrameCodec::default().split(&mut input) {
+            Ok(Some(request)) => {
+                if stream.write_all(&answer(&request)).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => match stream.read_buf(&mut input).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            },
+            Err(_) => return,
+        }
+    }
+}
+
+/// The whole answer, its length prefix included.
+fn echo(request: &Bytes) -> Vec<u8> {
+    let length = (request.len() as i32 + 4).to_be_bytes();
+    [&length[..], &request[4..8], request].concat()
+}
+
+/// What [`echo`] answers to this frame, as a client takes it off the wire.
+fn echoed(frame: &Bytes) -> Bytes {
+    Bytes::from(echo(&frame.slice(4..))).slice(4..)
+}

@@ -1,0 +1,85 @@
+//! The genuine command line tools of any release, by their main classes.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::jars::Jars;
+use crate::process::{Launch, Process, Talk};
+use crate::run::Run;
+use crate::version::KafkaVersion;
+
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A tool, named as its shell script is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    Topics,
+    Configs,
+}
+
+impl Tool {
+    const fn script(self) -> &'static str {
+        match self {
+            Self::Topics => "kafka-topics",
+            Self::Configs => "kafka-configs",
+        }
+    }
+
+    /// The class that the script of `version` starts.
+    const fn main_class(self, version: KafkaVersion) -> &'static str {
+        match self {
+            Self::Topics if version.at_least(3, 5) => "org.apache.kafka.tools.TopicCommand",
+            Self::Topics => "kafka.admin.TopicCommand",
+            Self::Configs => "kafka.admin.ConfigCommand",
+        }
+    }
+
+    /// Runs the tool of `version` and returns what it printed.
+    ///
+    /// # Errors
+    /// When it ends with anything but success, with what it printed; tools of Kafka ≤ 2.8 print an error and still end
+    /// with success now and then, so look at the outcome too.
+    pub fn run(self, run: &Run, version: KafkaVersion, arguments: &[&str]) -> Result<String> {
+        static RUNS: AtomicU32 = AtomicU32::new(1);
+        let jars = Jars::of(version)?;
+        let log = run.log(&format!("{}-{version}-{}.log", self.script(), RUNS.fetch_add(1, Ordering::Relaxed)));
+        let mut command = vec![
+            "-Xmx128m".to_owned(),
+            "-XX:+UseSerialGC".to_owned(),
+            "-XX:TieredStopAtLevel=1".to_owned(),
+            tools_log4j_flag(run)?,
+            "-cp".to_owned(),
+            jars.class_path(),
+            self.main_class(version).to_owned(),
+        ];
+        command.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        let mut process = Process::start(Launch {
+            name: format!("{} {version}", self.script()),
+            program: "java".into(),
+            arguments: command,
+            environment: Vec::new(),
+            log: log.clone(),
+            talk: Talk::None,
+        })?;
+        let status = process.wait_end(TIMEOUT)?;
+        let said = fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))?;
+        if !status.success() {
+            bail!("{} {version} {} ended with {status}:\n{said}", self.script(), arguments.join(" "));
+        }
+        Ok(said)
+    }
+}
+
+fn tools_log4j_flag(run: &Run) -> Result<String> {
+    let path = run.conf("tools-log4j.properties");
+    let text = "log4j.rootLogger=WARN, stderr\n\
+                log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n\
+                log4j.appender.stderr.target=System.err\n\
+                log4j.appender.stderr.layout=org.apache.log4j.PatternLayout\n\
+                log4j.appender.stderr.layout.ConversionPattern=[%d] %p %m (%c)%n\n";
+    fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(format!("-Dlog4j.configuration=file:{}", path.display()))
+}
