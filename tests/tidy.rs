@@ -380,6 +380,7 @@ fn check_left_overs(file: &Parsed<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// The comment that allows a sleep, on its line or the one above: the pause between two looks at what is waited for.
+/// A constant of such a name says the same.
 const POLL_PACE: &str = "poll pace";
 
 /// Tests observe; they don't sleep and hope.
@@ -394,21 +395,25 @@ fn check_sleeps(file: &Parsed<'_>, findings: &mut Vec<Finding>) {
                     .is_some_and(|text| text.contains(POLL_PACE))
             })
     };
+    let text_at = |position: usize| file.tokens.get(position).map_or("", |token| token.text);
     for (position, token) in file.tokens.iter().enumerate() {
-        let before = position
-            .checked_sub(1)
-            .map_or("", |at| file.tokens[at].text);
-        let after = file.tokens.get(position + 1).map_or("", |next| next.text);
+        let before = position.checked_sub(1).map_or("", text_at);
         let is_call = ["sleep", "sleep_until"].contains(&token.text)
-            && after == "("
+            && text_at(position + 1) == "("
             && ![".", "fn"].contains(&before);
-        if is_call && file.is_test_code(token.line) && !is_marked(token.line) {
+        let is_paced = is_pace(text_at(position + 2)) && text_at(position + 3) == ")";
+        if is_call && !is_paced && file.is_test_code(token.line) && !is_marked(token.line) {
             let why = format!(
-                "a sleep in a test: wait for what is to be seen, and say `// {POLL_PACE}` where that needs a pause between two looks"
+                "a sleep in a test: wait for what is to be seen; where that needs a pause between two looks, name it PACE or POLL, or say `// {POLL_PACE}`"
             );
             findings.push(file.finding(token.line, "sleep", why));
         }
     }
+}
+
+/// Whether a constant is named as the pause between two looks.
+fn is_pace(name: &str) -> bool {
+    ["PACE", "POLL"].contains(&name) || name.ends_with("_PACE") || name.ends_with("_POLL")
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -238,6 +238,8 @@ fn tests_observe_and_do_not_sleep() {
         "async fn f() { time::sleep_until(d).await; }",
         "use std::thread::sleep;\nfn f() { sleep(d); }",
         "// poll pace\n\nfn f() { thread::sleep(d); }",
+        "fn f() { thread::sleep(PACED); }",
+        "fn f() { thread::sleep(PACE * 100); }",
     ] {
         for place in [
             "tests/rig/src/lib.rs",
@@ -261,6 +263,8 @@ fn tests_observe_and_do_not_sleep() {
         "tests/rig/src/lib.rs",
         "fn f() {\n    // poll pace: the broker logs no event\n    thread::sleep(d);\n}",
     );
+    good("tests/rig/src/lib.rs", "fn f() { thread::sleep(PACE); }");
+    good("tests/rig/src/lib.rs", "fn f() { sleep(SAMPLE_POLL); }");
     good(
         "tests/sim/src/clock.rs",
         "fn sleep(d: u64) {}\nfn f() { clock.sleep(d); }",
