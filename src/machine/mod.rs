@@ -18,6 +18,9 @@ pub mod shutdown;
 #[cfg(test)]
 mod small_cluster;
 
+#[cfg(test)]
+pub(crate) mod fixture;
+
 use std::collections::BTreeMap;
 
 use crate::effect::{Committed, ElectionConfig, Read, Term, ZkOutcome, ZkWrite};

@@ -1,12 +1,11 @@
 //! PartitionStateMachine: where each partition stands, and how one comes to be led.
 //!
 //! ```text
-//!                   create state                      leader gone, or topic being deleted
-//!   NonExistent ──► New ────────────► Online ◄──────────────────┐
-//!        ▲           │                 │ ▲└─ elect another      │ elect
-//!        │           └───────────────► │ └──────────────────── Offline ◄─┐
-//!        │                             └────────────────────►   │  └─────┘
-//!        └──────────────────────────────────────────────────────┘
+//!                        ┌───────── being deleted ──────────┐
+//!                        │                                  ▼
+//!   NonExistent ──────► New ──────► Online ── leader gone ─► Offline ──────► NonExistent
+//!                         create    │    ▲ ◄─── elect ──────  │    ▲
+//!                                   └────┘ elect another      └────┘ still without
 //!
 //!   to           from                        what it takes
 //!   New          NonExistent                 nothing
@@ -33,11 +32,11 @@ use crate::state::Partition;
 /// Steps that need no ZooKeeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalPartitionStep {
-    /// to New
+    /// To New: the partition is assigned.
     New,
-    /// to Offline
+    /// To Offline: its leader is gone, or its topic is being deleted.
     Offline,
-    /// to NonExistent
+    /// To NonExistent: its deletion goes on.
     NonExistent,
 }
 

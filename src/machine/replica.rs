@@ -25,17 +25,17 @@ use crate::model::{BrokerId, ReplicaAssignment};
 /// Steps that need no ZooKeeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LocalReplicaStep {
-    /// New
+    /// To New: the replica is assigned.
     New,
-    /// Online
+    /// To Online: its broker is told what it hosts.
     Online,
-    /// Started
+    /// To DeletionStarted: its broker is told to delete the log.
     DeletionStarted,
-    /// Ineligible
+    /// To DeletionIneligible: its deletion can't go on for now.
     DeletionIneligible,
-    /// Successful
+    /// To DeletionSuccessful: its broker deleted the log.
     DeletionSuccessful,
-    /// gone
+    /// To NonExistent: it leaves the assignment.
     NonExistent,
 }
 
