@@ -115,7 +115,7 @@ fn a_shrink_is_written_under_the_same_leader_epoch_and_our_controller_epoch() {
     assert_eq!(answer.partition_epoch(), PartitionEpoch(8));
     assert_eq!(answer.controller_epoch(), ControllerEpoch(3));
     assert_eq!(context.leadership(&partition), Some(&answer));
-    assert_eq!(applied.changed, [partition.clone()]);
+    assert_eq!(applied.changed, std::slice::from_ref(&partition));
     assert_eq!(applied.announce, [partition]);
     assert!(applied.reread.is_empty() && applied.refused.is_empty());
 }
@@ -219,8 +219,8 @@ fn each_partition_gets_its_own_answer_in_the_order_asked() {
             None,
         ]
     );
-    assert_eq!(applied.changed, [first.clone()]);
-    assert_eq!(applied.reread, [second.clone()]);
+    assert_eq!(applied.changed, std::slice::from_ref(&first));
+    assert_eq!(applied.reread, std::slice::from_ref(&second));
     assert_eq!(applied.announce, [first, second, foreign]);
     assert_eq!(applied.refused.len(), 4);
 }

@@ -1,3 +1,5 @@
+//! Every node in the forms that the releases write, and in broken ones.
+
 use super::*;
 
 const PATH: &str = "/some/node";
