@@ -110,7 +110,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         // 2. The others hear who is alive. 3. The new ones hear everything.
         self.send_update_metadata(&existing, &[]);
-        self.send_update_metadata(&ids, &self.context.partitions_with_leadership());
+        let mut known = self.context.partitions_with_leadership();
+        known.retain(|partition| !self.context.is_queued_for_deletion(&partition.topic));
+        self.send_update_metadata(&ids, &known);
         // 4. They hear what they host.
         let replicas: Vec<Replica> = ids
             .iter()
@@ -166,15 +168,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
         let informed = led > 0 || !of_kept.is_empty();
         if !of_kept.is_empty() {
-            let mut batch = ControllerBrokerRequestBatch::new();
-            self.change(OfflineChange::new(of_kept), &mut batch).await?;
-            self.send(batch);
+            self.change_and_send(OfflineChange::new(of_kept)).await?;
         }
         if !of_deleted.is_empty() {
-            let mut batch = ControllerBrokerRequestBatch::new();
-            self.change(OfflineChange::new(of_deleted), &mut batch)
-                .await?;
-            self.send(batch);
+            self.change_and_send(OfflineChange::new(of_deleted)).await?;
         }
         if !informed {
             // Nobody was told that a broker is gone (KAFKA-13225).

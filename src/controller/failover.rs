@@ -197,9 +197,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.log_refused(&refused);
         self.send(batch);
         if !offline.is_empty() {
-            let mut batch = ControllerBrokerRequestBatch::new();
-            self.change(OfflineChange::new(offline), &mut batch).await?;
-            self.send(batch);
+            self.change_and_send(OfflineChange::new(offline)).await?;
         }
         Ok(())
     }
@@ -216,11 +214,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if candidates.is_empty() {
             return Ok(0);
         }
-        let mut batch = ControllerBrokerRequestBatch::new();
         let ask = OnlineChange::new(candidates, self.offline_election());
-        let led = self.change(ask, &mut batch).await?;
-        self.send(batch);
-        Ok(led.len())
+        Ok(self.change_and_send(ask).await?.len())
     }
 
     fn start_timers(&mut self) {

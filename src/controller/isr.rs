@@ -2,7 +2,7 @@
 //!
 //! Upstream: `processAlterPartition`, `processIsrChangeNotification`.
 
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::{KafkaController, log};
 use crate::effect::{Answer, Read, ReplyTo, ZkWrite};
@@ -46,6 +46,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
         };
         let applied = isr::apply(&mut self.context, &request, decision, &outcomes);
+        for refused in &applied.refused {
+            info!(
+                target: log::STATE_CHANGE,
+                "broker {}: in-sync set of {:?}-{} not changed ({}): {}",
+                request.from.broker, refused.topic, refused.partition, refused.code, refused.reason
+            );
+        }
         let reread = self.refresh(applied.reread).await;
         let mut announce = applied.announce;
         announce.extend(

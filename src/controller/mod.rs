@@ -277,6 +277,30 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
     }
 
+    /// As [`Self::change`], and sends the batch. Also where a later round was refused: what the earlier ones committed
+    /// must be heard, and nobody else would say it.
+    async fn change_and_send<A: StateChange>(
+        &mut self,
+        ask: A,
+    ) -> Result<Vec<TopicPartition>, ZkFault> {
+        let mut batch = ControllerBrokerRequestBatch::new();
+        let outcome = self.change(ask, &mut batch).await;
+        self.send_unless_deposed(batch, &outcome);
+        outcome
+    }
+
+    /// Under a lost term nothing more leaves.
+    fn send_unless_deposed<T>(
+        &mut self,
+        batch: ControllerBrokerRequestBatch,
+        outcome: &Result<T, ZkFault>,
+    ) {
+        match outcome {
+            Ok(_) | Err(ZkFault::Refused { .. }) => self.send(batch),
+            Err(ZkFault::Fenced | ZkFault::SessionLost) => {}
+        }
+    }
+
     fn log_changes(&self, applied: &Applied) {
         for (partition, reason) in &applied.changes {
             if let Some(state) = self.context.leadership(partition) {

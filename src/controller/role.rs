@@ -9,8 +9,8 @@ use super::{KafkaController, Stop, log};
 use crate::machine::candidacy::{Intent, StandingBy, Unfit, Verdict};
 use crate::machine::own_broker;
 use crate::model::BrokerId;
-use crate::state::FailoverTimes;
 use crate::port::{BrokerSurvey, Brokers, Clock, Holder, Replies, RoleView, Taking, Zk, ZkFault};
+use crate::state::FailoverTimes;
 
 /// A takeover that lost the race is tried again at once, with fresh versions: one broken znode can make Java brokers
 /// win and drop the role some 17 times a second, and waiting for a quiet moment would wait for ever. After this many
@@ -111,7 +111,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let won_at_ms = self.ports.clock.now_ms();
         self.candidacy.role_taken(won_at_ms);
         self.history.failovers += 1;
-        self.history.last_failover = FailoverTimes { claim_ms: won_at_ms - began_at_ms, ..FailoverTimes::default() };
+        self.history.last_failover = FailoverTimes {
+            claim_ms: won_at_ms - began_at_ms,
+            ..FailoverTimes::default()
+        };
         info!(
             target: log::CONTROLLER,
             "{} successfully elected as the controller. Epoch incremented to {} and epoch zk version is now {} (before: {})",

@@ -49,10 +49,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let plan = shutdown::plan(&self.context, broker);
 
         if !plan.led.is_empty() {
-            let mut batch = ControllerBrokerRequestBatch::new();
-            let ask = OnlineChange::new(plan.led, ElectionStrategy::ControlledShutdown);
-            self.change(ask, &mut batch).await?;
-            self.send(batch);
+            self.change_and_send(OnlineChange::new(
+                plan.led,
+                ElectionStrategy::ControlledShutdown,
+            ))
+            .await?;
         }
         if !plan.followed.is_empty() {
             let followed: Vec<Replica> = plan
@@ -66,10 +67,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 batch.add_stop_replica(&self.context, replica, ReplicaDisposal::Keep);
             }
             self.send(batch);
-            let mut batch = ControllerBrokerRequestBatch::new();
-            self.change(OfflineChange::new(followed), &mut batch)
-                .await?;
-            self.send(batch);
+            self.change_and_send(OfflineChange::new(followed)).await?;
         }
         let remaining = shutdown::remaining(&self.context, broker);
         if !remaining.is_empty() {

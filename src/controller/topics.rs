@@ -284,7 +284,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         );
         self.log_refused(&refused);
         let ask = OnlineChange::new(partitions, self.offline_election());
-        self.change(ask, &mut batch).await?;
+        let outcome = self.change(ask, &mut batch).await;
         let refused = replica::handle_state_changes(
             &mut self.context,
             &replicas,
@@ -292,8 +292,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             &mut batch,
         );
         self.log_refused(&refused);
-        self.send(batch);
-        Ok(())
+        self.send_unless_deposed(batch, &outcome);
+        outcome.map(|_| ())
     }
 
     fn replicas_of(&self, partitions: &[TopicPartition]) -> Vec<Replica> {

@@ -44,16 +44,23 @@ impl EventThread {
         watched: Watched,
         make: impl FnOnce() -> KafkaController<Z, B, R, C> + Send + 'static,
     ) -> io::Result<EventThread> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         let (stop, stopped) = oneshot::channel();
         let was_active = Arc::new(AtomicBool::new(false));
         let active = Arc::clone(&was_active);
-        std::thread::Builder::new().name("controller-event-thread".to_owned()).spawn(move || {
-            let why = runtime.block_on(process_events(make(), &queue, watched, &active));
-            // Nobody listens any more if the process gave up waiting.
-            let _ = stop.send(why);
-        })?;
-        Ok(EventThread { stopped, was_active })
+        std::thread::Builder::new()
+            .name("controller-event-thread".to_owned())
+            .spawn(move || {
+                let why = runtime.block_on(process_events(make(), &queue, watched, &active));
+                // Nobody listens any more if the process gave up waiting.
+                let _ = stop.send(why);
+            })?;
+        Ok(EventThread {
+            stopped,
+            was_active,
+        })
     }
 
     /// Why the loop ended; `None` if its thread failed.
@@ -77,8 +84,13 @@ async fn process_events<Z: Zk, B: Brokers, R: Replies, C: Clock>(
         let queued = queue.next().await;
         let waited_ms = queue.now_ms().saturating_sub(queued.enqueued_at_ms);
         watched.metrics.event_queue_size.set(queue.len());
-        watched.metrics.event_begins(queued.event.state(), Duration::from_millis(waited_ms));
-        let ends_all = matches!(queued.event, ControllerEvent::Expire | ControllerEvent::Shutdown);
+        watched
+            .metrics
+            .event_begins(queued.event.state(), Duration::from_millis(waited_ms));
+        let ends_all = matches!(
+            queued.event,
+            ControllerEvent::Expire | ControllerEvent::Shutdown
+        );
         let stop = controller.process(queued.event).await;
         if ends_all {
             queue.processed_cleared();
@@ -99,6 +111,7 @@ impl Watched {
         }
         let snapshot = self.snapshot.borrow_and_update().clone();
         self.metrics.publish(&snapshot);
-        self.health.send_modify(|health| health.controller = snapshot);
+        self.health
+            .send_modify(|health| health.controller = snapshot);
     }
 }

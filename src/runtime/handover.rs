@@ -16,8 +16,14 @@ pub fn handback(zookeeper: &ZooKeeperConfig) -> Result<(), RunError> {
     with_session(zookeeper, async |client| {
         match client.handback(SUCCESSOR_WAIT_MS).await? {
             Handover::Taken { by, nudges } => {
-                let woken = if nudges == 0 { String::new() } else { format!(" (woken {nudges} times)") };
-                println!("broker {by} is the controller now{woken}; no klamm contends until `klamm takeover`");
+                let woken = if nudges == 0 {
+                    String::new()
+                } else {
+                    format!(" (woken {nudges} times)")
+                };
+                println!(
+                    "broker {by} is the controller now{woken}; no klamm contends until `klamm takeover`"
+                );
                 Ok(())
             }
             Handover::Vacant { .. } => Err(RunError::NoSuccessor(SUCCESSOR_WAIT_MS / 1000)),
@@ -44,7 +50,10 @@ fn with_session(
     zookeeper: &ZooKeeperConfig,
     act: impl AsyncFnOnce(&ZkClient) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let settings = Settings {
             connect: zookeeper.connect.clone(),

@@ -72,10 +72,14 @@ pub enum RunError {
     #[error("{0}")]
     Stopped(Stop),
     /// The controller's thread is gone without a word.
-    #[error("the controller's thread failed; its last words are in the log. Start klamm again: a broker leads meanwhile")]
+    #[error(
+        "the controller's thread failed; its last words are in the log. Start klamm again: a broker leads meanwhile"
+    )]
     ThreadFailed,
     /// The role was given back and nobody took it.
-    #[error("the role was given back, but no broker took it within {0} s; see the brokers' controller.log")]
+    #[error(
+        "the role was given back, but no broker took it within {0} s; see the brokers' controller.log"
+    )]
     NoSuccessor(u64),
 }
 
@@ -97,7 +101,10 @@ impl RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn run(config: &Config) -> Result<(), RunError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let outcome = runtime.block_on(serve(config));
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
@@ -114,8 +121,15 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     let pages = match &config.http_listen {
         Some(address) => {
             let listener = http::bind(address).await?;
-            let observed = Observed { metrics: Arc::clone(&metrics), health: health_latest };
-            Some(tokio::spawn(http::serve(listener, observed, stop_pages.clone())))
+            let observed = Observed {
+                metrics: Arc::clone(&metrics),
+                health: health_latest,
+            };
+            Some(tokio::spawn(http::serve(
+                listener,
+                observed,
+                stop_pages.clone(),
+            )))
         }
         None => None,
     };
@@ -125,14 +139,24 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     let queue = EventQueue::new(replies.clone());
     let sink: Arc<dyn EventSink> = Arc::new(queue.clone());
     let health = Arc::new(health);
-    let observer = Arc::new(SessionObserver::new(Arc::clone(&metrics), Arc::clone(&health)));
+    let observer = Arc::new(SessionObserver::new(
+        Arc::clone(&metrics),
+        Arc::clone(&health),
+    ));
     let session = Session::start(session_settings(config), Arc::clone(&sink), observer).await?;
     session.client().vet_own_id().await?;
 
     let handle = tokio::runtime::Handle::current();
-    let channels = ControllerChannelManager::new(channel_config(config), handle.clone(), Arc::clone(&sink));
+    let channels =
+        ControllerChannelManager::new(channel_config(config), handle.clone(), Arc::clone(&sink));
     let (published, snapshot) = Published::new(replies.clone());
-    let server = bound.serve(server_context(config, &channels, replies, snapshot.clone(), Arc::clone(&sink)));
+    let server = bound.serve(server_context(
+        config,
+        &channels,
+        replies,
+        snapshot.clone(),
+        Arc::clone(&sink),
+    ));
     let ports = Ports {
         zk: session.client().clone(),
         brokers: channels,
@@ -140,8 +164,14 @@ async fn serve(config: &Config) -> Result<(), RunError> {
         clock: SystemClock::new(queue.clone(), handle),
     };
     let settings = controller_settings(config, session.client());
-    let watched = Watched { metrics, health, snapshot };
-    let mut thread = EventThread::start(queue.clone(), watched, move || KafkaController::new(settings, ports))?;
+    let watched = Watched {
+        metrics,
+        health,
+        snapshot,
+    };
+    let mut thread = EventThread::start(queue.clone(), watched, move || {
+        KafkaController::new(settings, ports)
+    })?;
     queue.put(ControllerEvent::Startup);
 
     let stop = until_stopped(&mut thread, &queue, config).await;
@@ -185,13 +215,19 @@ async fn until_stopped(
 }
 
 /// A release is done when somebody holds the role.
-async fn conclude(stop: Result<Stop, RunError>, session: &Session, was_active: bool) -> Result<(), RunError> {
+async fn conclude(
+    stop: Result<Stop, RunError>,
+    session: &Session,
+    was_active: bool,
+) -> Result<(), RunError> {
     let stop = stop.inspect_err(|failure| error!("{failure}"))?;
     let gave_back = was_active && !matches!(stop, Stop::Replaced(_));
     if gave_back {
         match session.client().await_successor(SUCCESSOR_WAIT_MS).await {
             Ok(Handover::Taken { by, .. }) => info!("broker {by} is the controller now"),
-            Ok(Handover::Vacant { .. }) => warn!("nobody has taken the role within {SUCCESSOR_WAIT_MS} ms"),
+            Ok(Handover::Vacant { .. }) => {
+                warn!("nobody has taken the role within {SUCCESSOR_WAIT_MS} ms")
+            }
             Err(fault) => info!("could not look who has the role: {fault}"),
         }
     }
@@ -263,7 +299,11 @@ fn controller_settings(config: &Config, client: &ZkClient) -> ControllerSettings
         takeover_delay_ms: config.takeover_delay_ms,
         protocol: config.inter_broker_protocol,
         unclean_leader_election_enable: config.unclean_leader_election_enable,
-        anti_entropy_period_ms: if client.topics_are_polled() { POLL_PERIOD_MS } else { ANTI_ENTROPY_PERIOD_MS },
+        anti_entropy_period_ms: if client.topics_are_polled() {
+            POLL_PERIOD_MS
+        } else {
+            ANTI_ENTROPY_PERIOD_MS
+        },
     }
 }
 

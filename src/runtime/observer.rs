@@ -17,7 +17,10 @@ pub struct SessionObserver {
 
 impl SessionObserver {
     /// Counts into `metrics`, shows in `health`.
-    pub fn new(metrics: Arc<Metrics>, health: Arc<watch::Sender<HealthSnapshot>>) -> SessionObserver {
+    pub fn new(
+        metrics: Arc<Metrics>,
+        health: Arc<watch::Sender<HealthSnapshot>>,
+    ) -> SessionObserver {
         SessionObserver { metrics, health }
     }
 }
@@ -29,10 +32,19 @@ impl Observer for SessionObserver {
 
     fn session_changed(&self, state: SessionState) {
         let (event, shown) = match state {
-            SessionState::Connected => (SessionEvent::SyncConnected, observe::SessionState::Connected),
-            SessionState::Disconnected => (SessionEvent::Disconnected, observe::SessionState::Disconnected),
+            SessionState::Connected => (
+                SessionEvent::SyncConnected,
+                observe::SessionState::Connected,
+            ),
+            SessionState::Disconnected => (
+                SessionEvent::Disconnected,
+                observe::SessionState::Disconnected,
+            ),
             SessionState::Expired => (SessionEvent::Expired, observe::SessionState::Expired),
-            SessionState::AuthFailed => (SessionEvent::AuthFailed, observe::SessionState::Disconnected),
+            SessionState::AuthFailed => (
+                SessionEvent::AuthFailed,
+                observe::SessionState::Disconnected,
+            ),
         };
         self.metrics.session_event(event);
         self.health.send_modify(|health| health.session = shown);

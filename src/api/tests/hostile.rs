@@ -29,14 +29,19 @@ async fn half_a_request_keeps_nobody_else_waiting() {
     assert_eq!(node.connect().await.api_versions().await.error_code, 0);
     for (length, mut client) in (1..frame.len()).zip(halves) {
         client.write(&frame[length..]).await;
-        assert!(client.answer().await.is_some(), "the rest of it is still welcome");
+        assert!(
+            client.answer().await.is_some(),
+            "the rest of it is still welcome"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_also_within_a_request() {
-    let limits =
-        Limits { connections_max_idle: Some(Duration::from_millis(200)), ..Limits::default() };
+    let limits = Limits {
+        connections_max_idle: Some(Duration::from_millis(200)),
+        ..Limits::default()
+    };
     let node = Node::start(limits, &["CLIENTS"], snapshot(true, &[])).await;
     let mut silent = node.connect().await;
     let mut dribbling = node.connect().await;
@@ -47,7 +52,10 @@ async fn an_idle_connection_is_closed_also_within_a_request() {
 
 #[tokio::test]
 async fn a_length_that_no_request_has_closes_the_connection_at_once() {
-    let limits = Limits { request_max_bytes: 1000, ..Limits::default() };
+    let limits = Limits {
+        request_max_bytes: 1000,
+        ..Limits::default()
+    };
     let node = Node::start(limits, &["CLIENTS"], snapshot(true, &[])).await;
     for prefix in [i32::MAX, i32::MIN, -1, 1001, 0, 3] {
         let mut client = node.connect().await;
@@ -73,7 +81,10 @@ async fn a_body_that_announces_billions_of_elements_closes_the_connection() {
 
 #[tokio::test]
 async fn more_connections_than_the_limit_are_turned_away_until_one_ends() {
-    let limits = Limits { connections_max: 2, ..Limits::default() };
+    let limits = Limits {
+        connections_max: 2,
+        ..Limits::default()
+    };
     let listeners = ["CLIENTS", "BROKERS"];
     let node = Node::start(limits, &listeners, snapshot(true, &[])).await;
     let mut first = node.connect().await;
@@ -82,12 +93,19 @@ async fn more_connections_than_the_limit_are_turned_away_until_one_ends() {
     second.api_versions().await;
     assert_eq!(node.connect().await.answer().await, None);
     let mut broker = node.connect_to("BROKERS").await;
-    assert_eq!(broker.api_versions().await.error_code, 0, "brokers have a listener of their own");
+    assert_eq!(
+        broker.api_versions().await.error_code,
+        0,
+        "brokers have a listener of their own"
+    );
     drop(first);
     soon(async {
         loop {
             let mut next = node.connect().await;
-            next.stream.write_all(&framed(0, 1, &ApiVersionsRequest::default())).await.unwrap();
+            next.stream
+                .write_all(&framed(0, 1, &ApiVersionsRequest::default()))
+                .await
+                .unwrap();
             if next.answer().await.is_some() {
                 break;
             }
@@ -206,8 +224,14 @@ async fn thousands_of_damaged_requests_leave_the_listener_and_everybody_else_alo
             assert_eq!(healthy.api_versions().await.error_code, 0, "turn {turn}");
         }
     }
-    assert!(answered > 500 && closed > 500, "{answered} answered, {closed} closed");
-    assert!(!controller.is_finished(), "only sound questions reach the controller");
+    assert!(
+        answered > 500 && closed > 500,
+        "{answered} answered, {closed} closed"
+    );
+    assert!(
+        !controller.is_finished(),
+        "only sound questions reach the controller"
+    );
 }
 
 #[tokio::test]
@@ -217,7 +241,9 @@ async fn noise_leaves_the_listener_and_everybody_else_alone() {
     let mut healthy = node.connect().await;
     for turn in 0..1000 {
         let mut noisy = node.connect().await;
-        let mut noise: Vec<u8> = (0..1 + random.below(300)).map(|_| random.next() as u8).collect();
+        let mut noise: Vec<u8> = (0..1 + random.below(300))
+            .map(|_| random.next() as u8)
+            .collect();
         if turn % 2 == 0 && noise.len() >= 4 {
             // A length that is believed, so that more of it is looked at.
             let length = random.below(noise.len()) as i32;

@@ -79,10 +79,19 @@ impl Cluster {
             Zk::new(&zookeeper.connect).create(&plan.chroot, b"")?;
         }
         let zk = Zk::new(&connect);
-        let mut cluster =
-            Self { traffic: None, klamms: BTreeMap::new(), brokers: BTreeMap::new(), zookeeper, zk, plan, run };
+        let mut cluster = Self {
+            traffic: None,
+            klamms: BTreeMap::new(),
+            brokers: BTreeMap::new(),
+            zookeeper,
+            zk,
+            plan,
+            run,
+        };
         let logs = cluster.run.logs().display().to_string();
-        cluster.start_brokers(&connect).with_context(|| format!("the cluster does not come up; its logs: {logs}"))?;
+        cluster
+            .start_brokers(&connect)
+            .with_context(|| format!("the cluster does not come up; its logs: {logs}"))?;
         Ok(cluster)
     }
 
@@ -106,7 +115,11 @@ impl Cluster {
 
     /// `bootstrap.servers` naming the genuine brokers.
     pub fn bootstrap(&self) -> String {
-        self.brokers.values().map(|broker| broker.address.clone()).collect::<Vec<_>>().join(",")
+        self.brokers
+            .values()
+            .map(|broker| broker.address.clone())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// The ids of the genuine brokers, up or not.
@@ -115,11 +128,15 @@ impl Cluster {
     }
 
     pub fn broker(&mut self, id: i32) -> Result<&mut Broker> {
-        self.brokers.get_mut(&id).with_context(|| format!("the cluster has no broker {id}"))
+        self.brokers
+            .get_mut(&id)
+            .with_context(|| format!("the cluster has no broker {id}"))
     }
 
     pub fn klamm(&mut self, id: i32) -> Result<&mut Klamm> {
-        self.klamms.get_mut(&id).with_context(|| format!("no klamm {id} was started"))
+        self.klamms
+            .get_mut(&id)
+            .with_context(|| format!("no klamm {id} was started"))
     }
 
     pub fn traffic(&mut self) -> Result<&mut Traffic> {
@@ -130,7 +147,12 @@ impl Cluster {
     pub fn answering_brokers(&mut self) -> Vec<(i32, String)> {
         self.brokers
             .iter_mut()
-            .filter_map(|(id, broker)| broker.process.is_running().then(|| (*id, broker.address.clone())))
+            .filter_map(|(id, broker)| {
+                broker
+                    .process
+                    .is_running()
+                    .then(|| (*id, broker.address.clone()))
+            })
             .collect()
     }
 
@@ -142,7 +164,10 @@ impl Cluster {
         let plan = KlammPlan {
             id,
             broker_config: self.first_config()?,
-            overrides: overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            overrides: overrides
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
         };
         let klamm = Klamm::start(&self.run, &plan)?;
         self.klamms.insert(id, klamm);
@@ -151,7 +176,11 @@ impl Cluster {
 
     /// The server.properties of the first broker.
     pub fn first_config(&self) -> Result<PathBuf> {
-        let first = self.brokers.values().next().context("the cluster has no broker")?;
+        let first = self
+            .brokers
+            .values()
+            .next()
+            .context("the cluster has no broker")?;
         Ok(first.config.clone())
     }
 
@@ -169,7 +198,11 @@ impl Cluster {
     ///
     /// # Errors
     /// When it does not start, or does not see the topics.
-    pub fn start_traffic(&mut self, topics: &[(&str, usize)], records_per_second: u32) -> Result<()> {
+    pub fn start_traffic(
+        &mut self,
+        topics: &[(&str, usize)],
+        records_per_second: u32,
+    ) -> Result<()> {
         let plan = TrafficPlan {
             bootstrap: self.bootstrap(),
             idempotent: self.plan.ibp.producer_ids_from_controller(),
@@ -203,8 +236,12 @@ impl Cluster {
         if verdict.faults.is_empty() {
             return Ok(verdict.to_string());
         }
-        let first: Vec<String> =
-            verdict.faults.iter().take(10).map(|(partition, fault)| format!("{partition}: {fault}")).collect();
+        let first: Vec<String> = verdict
+            .faults
+            .iter()
+            .take(10)
+            .map(|(partition, fault)| format!("{partition}: {fault}"))
+            .collect();
         bail!("{verdict}:\n  {}", first.join("\n  "))
     }
 
@@ -226,8 +263,14 @@ impl Cluster {
     /// When the node cannot be created.
     pub fn create_topic(&self, topic: &str, partitions: usize, replication: usize) -> Result<()> {
         let ids: Vec<i32> = self.brokers.keys().copied().collect();
-        self.zk.create(&format!("/config/topics/{topic}"), br#"{"version":1,"config":{}}"#)?;
-        self.zk.create(&format!("/brokers/topics/{topic}"), &assignment(&ids, partitions, replication))
+        self.zk.create(
+            &format!("/config/topics/{topic}"),
+            br#"{"version":1,"config":{}}"#,
+        )?;
+        self.zk.create(
+            &format!("/brokers/topics/{topic}"),
+            &assignment(&ids, partitions, replication),
+        )
     }
 }
 
@@ -235,10 +278,17 @@ impl Cluster {
 pub fn assignment(ids: &[i32], partitions: usize, replication: usize) -> Vec<u8> {
     let partitions: serde_json::Map<String, serde_json::Value> = (0..partitions)
         .map(|partition| {
-            let replicas: Vec<i32> =
-                ids.iter().cycle().skip(partition % ids.len().max(1)).take(replication.min(ids.len())).copied().collect();
+            let replicas: Vec<i32> = ids
+                .iter()
+                .cycle()
+                .skip(partition % ids.len().max(1))
+                .take(replication.min(ids.len()))
+                .copied()
+                .collect();
             (partition.to_string(), serde_json::json!(replicas))
         })
         .collect();
-    serde_json::json!({"version": 1, "partitions": partitions}).to_string().into_bytes()
+    serde_json::json!({"version": 1, "partitions": partitions})
+        .to_string()
+        .into_bytes()
 }

@@ -37,7 +37,8 @@ impl Jars {
         let home = workspace::cache_dir()?.join("jars");
         let directory = home.join(version.to_string());
         if !directory.exists() {
-            fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+            fs::create_dir_all(&home)
+                .with_context(|| format!("cannot create {}", home.display()))?;
             let _lock = lock(&home.join(format!("{version}.lock")))?;
             // Whoever held the lock before may have fetched them.
             if !directory.exists() {
@@ -68,7 +69,8 @@ fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
     let partial = home.join(format!(".{version}.partial"));
     if partial.exists() {
         // Left by a process that died while fetching; the lock says that nobody works on it.
-        fs::remove_dir_all(&partial).with_context(|| format!("cannot remove {}", partial.display()))?;
+        fs::remove_dir_all(&partial)
+            .with_context(|| format!("cannot remove {}", partial.display()))?;
     }
     let pom_dir = partial.join("pom");
     let jar_dir = partial.join("jars");
@@ -82,8 +84,12 @@ fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
     });
     progress.finish_and_clear();
     outcome.with_context(|| format!("Maven could not fetch the jars of Kafka {version}"))?;
-    ensure!(jar_dir.exists(), "Maven ended well, but wrote no jars of Kafka {version}");
-    fs::rename(&jar_dir, directory).with_context(|| format!("cannot put {} in place", directory.display()))?;
+    ensure!(
+        jar_dir.exists(),
+        "Maven ended well, but wrote no jars of Kafka {version}"
+    );
+    fs::rename(&jar_dir, directory)
+        .with_context(|| format!("cannot put {} in place", directory.display()))?;
     fs::remove_dir_all(&partial).ok();
     Ok(())
 }
@@ -94,9 +100,9 @@ fn progress(version: KafkaVersion) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let progress = ProgressBar::new_spinner().with_prefix(format!("Kafka {version}"));
-    if let Ok(style) =
-        ProgressStyle::with_template("{spinner} fetching {prefix}: {pos} files in {elapsed}  {msg:.dim}")
-    {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{spinner} fetching {prefix}: {pos} files in {elapsed}  {msg:.dim}",
+    ) {
         progress.set_style(style);
     }
     progress.enable_steady_tick(Duration::from_millis(100));
@@ -136,13 +142,21 @@ fn run_maven(pom_dir: &Path, jar_dir: &Path, mut on_file: impl FnMut(&str)) -> R
 
 fn pom(version: KafkaVersion) -> String {
     let mut dependencies = vec![
-        dependency("org.apache.kafka", &format!("kafka_{}", version.scala()), &version.to_string()),
+        dependency(
+            "org.apache.kafka",
+            &format!("kafka_{}", version.scala()),
+            &version.to_string(),
+        ),
         dependency("org.slf4j", "slf4j-api", SLF4J_VERSION),
         dependency("org.slf4j", "slf4j-reload4j", SLF4J_VERSION),
     ];
     // The command line tools moved out of the core jar release by release; from 3.5 on most live in this one.
     if version.at_least(3, 5) {
-        dependencies.push(dependency("org.apache.kafka", "kafka-tools", &version.to_string()));
+        dependencies.push(dependency(
+            "org.apache.kafka",
+            "kafka-tools",
+            &version.to_string(),
+        ));
     }
     format!(
         r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -196,7 +210,11 @@ fn missing_tools() -> Vec<String> {
         }
     }
     for (program, argument, what) in [
-        ("javac", "-version", "javac (a JDK 17, not only its runtime)"),
+        (
+            "javac",
+            "-version",
+            "javac (a JDK 17, not only its runtime)",
+        ),
         ("mvn", "--version", "mvn (Maven)"),
         ("setpriv", "--version", "setpriv (util-linux)"),
     ] {
@@ -223,9 +241,15 @@ mod tests {
 
     #[test]
     fn the_release_of_java_is_read_in_its_old_and_its_new_form() {
-        assert_eq!(java_release("openjdk version \"17.0.15\" 2025-04-15"), Some(17));
+        assert_eq!(
+            java_release("openjdk version \"17.0.15\" 2025-04-15"),
+            Some(17)
+        );
         assert_eq!(java_release("java version \"1.8.0_392\""), Some(8));
-        assert_eq!(java_release("openjdk version \"21-ea\" 2023-09-19"), Some(21));
+        assert_eq!(
+            java_release("openjdk version \"21-ea\" 2023-09-19"),
+            Some(21)
+        );
         assert_eq!(java_release("command not found"), None);
     }
 

@@ -21,19 +21,30 @@ const SAMPLE_PACE: Duration = Duration::from_millis(20);
 impl Cluster {
     /// Waits until `id` holds the role; returns how long that took.
     pub fn wait_controller(&mut self, id: i32, timeout: Duration) -> Result<Duration> {
-        self.wait_role(&format!("{id} to be the controller"), timeout, |holder| holder == id)
+        self.wait_role(&format!("{id} to be the controller"), timeout, |holder| {
+            holder == id
+        })
     }
 
     /// Waits until one of the genuine brokers holds the role; returns which one and how long that took.
     pub fn wait_java_controller(&mut self, timeout: Duration) -> Result<(i32, Duration)> {
         let genuine = self.genuine_ids();
-        let took =
-            self.wait_role("a genuine broker to be the controller", timeout, |holder| genuine.contains(&holder))?;
-        let owner = self.zk.controller()?.context("the role was held a moment ago and is vacant now")?;
+        let took = self.wait_role("a genuine broker to be the controller", timeout, |holder| {
+            genuine.contains(&holder)
+        })?;
+        let owner = self
+            .zk
+            .controller()?
+            .context("the role was held a moment ago and is vacant now")?;
         Ok((owner.id, took))
     }
 
-    fn wait_role(&mut self, what: &str, timeout: Duration, fits: impl Fn(i32) -> bool) -> Result<Duration> {
+    fn wait_role(
+        &mut self,
+        what: &str,
+        timeout: Duration,
+        fits: impl Fn(i32) -> bool,
+    ) -> Result<Duration> {
         let zk = self.zk.clone();
         let (_, took) = wait::until(what, timeout, || {
             self.check_all_alive()?;
@@ -86,24 +97,45 @@ impl Cluster {
 
     /// Waits until `topic` has `partitions` partitions with a leader each, none of them on an id that is not a genuine
     /// broker's.
-    pub fn wait_topic(&mut self, topic: &str, partitions: usize, timeout: Duration) -> Result<Duration> {
+    pub fn wait_topic(
+        &mut self,
+        topic: &str,
+        partitions: usize,
+        timeout: Duration,
+    ) -> Result<Duration> {
         let (zk, genuine) = (self.zk.clone(), self.genuine_ids());
         let what = format!("{topic} to have {partitions} led partitions on genuine brokers");
         let (_, took) = wait::until(&what, timeout, || {
             self.check_all_alive()?;
-            let assigned: BTreeMap<_, _> =
-                zk.assignments()?.into_iter().filter(|(partition, _)| partition.topic == topic).collect();
+            let assigned: BTreeMap<_, _> = zk
+                .assignments()?
+                .into_iter()
+                .filter(|(partition, _)| partition.topic == topic)
+                .collect();
             if assigned.len() != partitions {
-                return Ok(Seen::Not(format!("{} partitions in its node", assigned.len())));
+                return Ok(Seen::Not(format!(
+                    "{} partitions in its node",
+                    assigned.len()
+                )));
             }
-            if let Some((partition, replicas)) =
-                assigned.iter().find(|(_, replicas)| replicas.iter().any(|id| !genuine.contains(id)))
+            if let Some((partition, replicas)) = assigned
+                .iter()
+                .find(|(_, replicas)| replicas.iter().any(|id| !genuine.contains(id)))
             {
-                return Ok(Seen::Not(format!("{partition} is assigned to {replicas:?}")));
+                return Ok(Seen::Not(format!(
+                    "{partition} is assigned to {replicas:?}"
+                )));
             }
             let states = zk.states_of(assigned.keys().cloned())?;
-            let led = states.values().filter(|state| genuine.contains(&state.leader)).count();
-            Ok(if led == partitions { Seen::Done(()) } else { Seen::Not(format!("{led} are led")) })
+            let led = states
+                .values()
+                .filter(|state| genuine.contains(&state.leader))
+                .count();
+            Ok(if led == partitions {
+                Seen::Done(())
+            } else {
+                Seen::Not(format!("{led} are led"))
+            })
         })?;
         Ok(took)
     }
@@ -122,7 +154,11 @@ impl Cluster {
             .chain([&mut self.zookeeper.process]);
         for process in processes {
             if let Some(status) = process.ended_by_itself() {
-                bail!("{} ended by itself with {status}; its log: {}", process.name(), process.log().display());
+                bail!(
+                    "{} ended by itself with {status}; its log: {}",
+                    process.name(),
+                    process.log().display()
+                );
             }
         }
         Ok(())
@@ -130,31 +166,55 @@ impl Cluster {
 
     /// Starts watching for partitions without a leader.
     pub fn watch_leaders(&mut self) -> LeaderWatch {
-        LeaderWatch::start(self.zk.another(), self.genuine_ids(), self.answering_brokers())
+        LeaderWatch::start(
+            self.zk.another(),
+            self.genuine_ids(),
+            self.answering_brokers(),
+        )
     }
 }
 
 /// What keeps the cluster from being led everywhere; `None` when nothing does.
-fn not_led(zk: &Zk, genuine: &BTreeSet<i32>, answering: &[(i32, String)]) -> Result<Option<String>> {
-    let Some(owner) = zk.controller()? else { return Ok(Some("/controller is vacant".to_owned())) };
+fn not_led(
+    zk: &Zk,
+    genuine: &BTreeSet<i32>,
+    answering: &[(i32, String)],
+) -> Result<Option<String>> {
+    let Some(owner) = zk.controller()? else {
+        return Ok(Some("/controller is vacant".to_owned()));
+    };
     let live = zk.broker_ids()?;
     let assignments = zk.assignments()?;
     let states = zk.states()?;
     for partition in assignments.keys() {
-        let Some(state) = states.get(partition) else { return Ok(Some(format!("{partition} has no state"))) };
+        let Some(state) = states.get(partition) else {
+            return Ok(Some(format!("{partition} has no state")));
+        };
         if !live.contains(&state.leader) || !genuine.contains(&state.leader) {
-            return Ok(Some(format!("{partition} has leader {}, live are {live:?}", state.leader)));
+            return Ok(Some(format!(
+                "{partition} has leader {}, live are {live:?}",
+                state.leader
+            )));
         }
     }
     for (id, address) in answering {
         let view = wire::view(address).with_context(|| format!("broker {id}"))?;
         if view.controller != owner.id {
-            return Ok(Some(format!("broker {id} names {} as controller, /controller is {}", view.controller, owner.id)));
+            return Ok(Some(format!(
+                "broker {id} names {} as controller, /controller is {}",
+                view.controller, owner.id
+            )));
         }
-        for (partition, state) in states.iter().filter(|(partition, _)| assignments.contains_key(*partition)) {
+        for (partition, state) in states
+            .iter()
+            .filter(|(partition, _)| assignments.contains_key(*partition))
+        {
             let told = view.leaders.get(partition).copied();
             if told != Some(state.leader) {
-                return Ok(Some(format!("broker {id} tells leader {told:?} of {partition}, which is {}", state.leader)));
+                return Ok(Some(format!(
+                    "broker {id} tells leader {told:?} of {partition}, which is {}",
+                    state.leader
+                )));
             }
         }
     }
@@ -204,8 +264,13 @@ impl LeaderWatch {
     /// When a partition was seen without a leader, or too little was seen to say so.
     pub fn expect_nothing_leaderless(self) -> Result<String> {
         self.stop.store(true, Ordering::Relaxed);
-        let sightings = self.thread.join().map_err(|_| anyhow::anyhow!("the leader watch panicked"))?;
-        if let Some((partition, (at, how))) = sightings.leaderless.iter().min_by_key(|(_, (at, _))| *at) {
+        let sightings = self
+            .thread
+            .join()
+            .map_err(|_| anyhow::anyhow!("the leader watch panicked"))?;
+        if let Some((partition, (at, how))) =
+            sightings.leaderless.iter().min_by_key(|(_, (at, _))| *at)
+        {
             bail!(
                 "{} partitions were leaderless; the first was {partition} after {:.2} s: {how}",
                 sightings.leaderless.len(),
@@ -216,7 +281,10 @@ impl LeaderWatch {
             sightings.samples_zookeeper > 0 && sightings.samples_clients > 0,
             "nothing leaderless was seen, but hardly anything was seen at all: {sightings:?}"
         );
-        Ok(format!("nothing leaderless in {} samples", sightings.samples_zookeeper + sightings.samples_clients))
+        Ok(format!(
+            "nothing leaderless in {} samples",
+            sightings.samples_zookeeper + sightings.samples_clients
+        ))
     }
 }
 
@@ -228,17 +296,28 @@ fn sample_zookeeper(zk: &Zk, genuine: &BTreeSet<i32>, started: Instant, sighting
     sightings.samples_zookeeper += 1;
     for (partition, state) in states {
         if !(live.contains(&state.leader) && genuine.contains(&state.leader)) {
-            let how = format!("its state names leader {}, registered are {live:?}", state.leader);
-            sightings.leaderless.entry(partition).or_insert((started.elapsed(), how));
+            let how = format!(
+                "its state names leader {}, registered are {live:?}",
+                state.leader
+            );
+            sightings
+                .leaderless
+                .entry(partition)
+                .or_insert((started.elapsed(), how));
         }
     }
 }
 
 fn sample_clients(id: i32, address: &str, started: Instant, sightings: &mut Sightings) {
-    let Ok(view) = wire::view(address) else { return };
+    let Ok(view) = wire::view(address) else {
+        return;
+    };
     sightings.samples_clients += 1;
     for partition in view.leaderless() {
         let how = format!("broker {id} told its clients so");
-        sightings.leaderless.entry(partition.clone()).or_insert((started.elapsed(), how));
+        sightings
+            .leaderless
+            .entry(partition.clone())
+            .or_insert((started.elapsed(), how));
     }
 }

@@ -34,7 +34,10 @@ pub fn until<T>(
             Err(error) => format!("{error:#}"),
         };
         if started.elapsed() > timeout {
-            bail!("waited {:.1} s for {what}; seen last: {seen}", timeout.as_secs_f64());
+            bail!(
+                "waited {:.1} s for {what}; seen last: {seen}",
+                timeout.as_secs_f64()
+            );
         }
         std::thread::sleep(PACE);
     }
@@ -46,8 +49,13 @@ mod tests {
 
     #[test]
     fn a_wait_that_fails_says_what_was_seen_last() {
-        let error = until::<()>("a miracle", Duration::from_millis(1), || Ok(Seen::Not("nothing".to_owned())));
+        let error = until::<()>("a miracle", Duration::from_millis(1), || {
+            Ok(Seen::Not("nothing".to_owned()))
+        });
         let text = error.unwrap_err().to_string();
-        assert!(text.contains("a miracle") && text.contains("nothing"), "{text}");
+        assert!(
+            text.contains("a miracle") && text.contains("nothing"),
+            "{text}"
+        );
     }
 }
