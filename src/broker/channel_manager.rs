@@ -16,14 +16,14 @@ use super::queue::RequestQueue;
 use super::send_loop::{Dialled, RequestSendThread};
 use super::survey::Survey;
 use super::wire::{self, BrokerRequest};
-use super::{BrokerRanges, ChannelConfig, ChannelMonitor};
+use super::{BrokerRanges, ChannelConfig};
 use crate::effect::{ByTopic, ControlRequests, Incarnation, ReplicaDisposal};
 use crate::event::{ControllerEvent, EventSink};
 use crate::model::{BrokerEpoch, BrokerId, BrokerIds, BrokerRegistration};
+use crate::observe::{ChannelMetrics, Metrics, STATE_CHANGE};
 use crate::port::Brokers;
 
 const TARGET: &str = "kafka.controller.ControllerChannelManager";
-const STATE_CHANGE: &str = "state_change";
 
 /// The channels. Dropping it closes them.
 pub struct ControllerChannelManager {
@@ -34,7 +34,7 @@ pub struct ControllerChannelManager {
     channels: BTreeMap<BrokerId, BrokerChannel>,
     /// The incarnations that were surveyed: a second survey could only say less.
     surveyed: BTreeMap<BrokerId, BrokerEpoch>,
-    monitor: ChannelMonitor,
+    metrics: Arc<Metrics>,
     ranges: BrokerRanges,
 }
 
@@ -42,6 +42,7 @@ pub struct ControllerChannelManager {
 struct BrokerChannel {
     incarnation: Incarnation,
     queue: Arc<RequestQueue>,
+    metrics: Arc<ChannelMetrics>,
     endpoint: watch::Sender<Dialled>,
     task: AbortHandle,
     survey: Option<AbortHandle>,
@@ -67,11 +68,13 @@ impl std::fmt::Debug for ControllerChannelManager {
 }
 
 impl ControllerChannelManager {
-    /// No channels yet. Their tasks run on `runtime`, which needs I/O and time; answers go to `sink`.
+    /// No channels yet. Their tasks run on `runtime`, which needs I/O and time; answers go to `sink`. Each open channel has
+    /// its gauges in `metrics`.
     pub fn new(
         config: ChannelConfig,
         runtime: Handle,
         sink: Arc<dyn EventSink>,
+        metrics: Arc<Metrics>,
     ) -> ControllerChannelManager {
         ControllerChannelManager {
             client_id: Arc::from(config.controller_id.to_string()),
@@ -80,14 +83,9 @@ impl ControllerChannelManager {
             sink,
             channels: BTreeMap::new(),
             surveyed: BTreeMap::new(),
-            monitor: ChannelMonitor::default(),
+            metrics,
             ranges: BrokerRanges::default(),
         }
-    }
-
-    /// For the metrics.
-    pub fn monitor(&self) -> ChannelMonitor {
-        self.monitor.clone()
     }
 
     /// What the brokers understand, for the node's own listener.
@@ -97,9 +95,9 @@ impl ControllerChannelManager {
 
     fn close_channel(&mut self, broker: BrokerId) {
         if let Some(channel) = self.channels.remove(&broker) {
+            self.metrics.close_channel(broker, &channel.metrics);
             channel.close();
         }
-        self.monitor.forget(broker);
     }
 
     fn survey_one(&mut self, registration: &BrokerRegistration) -> AbortHandle {
@@ -141,10 +139,12 @@ impl Brokers for ControllerChannelManager {
             Err(why) => warn!(target: TARGET, "Broker {broker} can't be given orders: {why}"),
         }
         let (endpoint, dialled) = watch::channel(dialled);
-        let queue = Arc::new(RequestQueue::new());
+        let metrics = self.metrics.open_channel(broker);
+        let queue = Arc::new(RequestQueue::new(Arc::clone(&metrics)));
         let thread = RequestSendThread {
             incarnation,
             queue: Arc::clone(&queue),
+            metrics: Arc::clone(&metrics),
             endpoint: dialled,
             config: Arc::clone(&self.config),
             client_id: Arc::clone(&self.client_id),
@@ -152,7 +152,6 @@ impl Brokers for ControllerChannelManager {
             ranges: self.ranges.clone(),
         };
         let task = self.runtime.spawn(thread.run()).abort_handle();
-        self.monitor.set(broker, Arc::clone(&queue));
         let survey = match self.surveyed.get(&broker) {
             Some(epoch) if *epoch == registration.epoch => None,
             _ => Some(self.survey_one(registration)),
@@ -160,6 +159,7 @@ impl Brokers for ControllerChannelManager {
         let channel = BrokerChannel {
             incarnation,
             queue,
+            metrics,
             endpoint,
             task,
             survey,
@@ -232,8 +232,8 @@ impl Brokers for ControllerChannelManager {
 
     fn shut_down(&mut self) {
         for (broker, channel) in std::mem::take(&mut self.channels) {
+            self.metrics.close_channel(broker, &channel.metrics);
             channel.close();
-            self.monitor.forget(broker);
         }
     }
 }
@@ -257,20 +257,22 @@ fn log_batch(requests: &ControlRequests) {
         let all = topics.iter().flat_map(|topic| &topic.partitions);
         all.filter(|partition| which(partition)).count()
     }
-    let epoch = requests.controller_epoch;
+    let controller_epoch = requests.controller_epoch.0;
     for (broker, topics) in &requests.leader_and_isr {
         let led = count(topics, |it| it.state.leader == *broker);
         let all = count(topics, |_| true);
         info!(
             target: STATE_CHANGE,
-            "[epoch {epoch}] LeaderAndIsr for broker {broker}: {led} partitions to lead, {} to follow", all - led
+            controller_epoch,
+            "LeaderAndIsr for broker {broker}: {led} partitions to lead, {} to follow", all - led
         );
     }
     if let Some(update) = &requests.update_metadata {
         let brokers: BrokerIds = update.to.iter().copied().collect();
         info!(
             target: STATE_CHANGE,
-            "[epoch {epoch}] UpdateMetadata for brokers {brokers}: {} partitions, {} live brokers",
+            controller_epoch,
+            "UpdateMetadata for brokers {brokers}: {} partitions, {} live brokers",
             count(&update.topics, |_| true),
             requests.live_brokers.len(),
         );
@@ -280,7 +282,8 @@ fn log_batch(requests: &ControlRequests) {
         let all = count(topics, |_| true);
         info!(
             target: STATE_CHANGE,
-            "[epoch {epoch}] StopReplica for broker {broker}: {deleted} replicas to delete, {} to keep", all - deleted
+            controller_epoch,
+            "StopReplica for broker {broker}: {deleted} replicas to delete, {} to keep", all - deleted
         );
     }
 }

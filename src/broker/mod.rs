@@ -8,15 +8,15 @@
 mod backoff;
 mod channel_manager;
 mod connection;
-mod monitor;
 mod queue;
+mod ranges;
 mod send_loop;
 mod survey;
 mod wire;
 
 pub use channel_manager::ControllerChannelManager;
 pub use connection::{ConnectionError, NoListener};
-pub use monitor::{BrokerRanges, ChannelGauges, ChannelMonitor};
+pub use ranges::BrokerRanges;
 
 use std::sync::Arc;
 

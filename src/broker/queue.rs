@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hdrhistogram::Histogram;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::wire::{BrokerRequest, Order, SharedUpdateMetadata};
 use crate::effect::{AnnouncedLeadership, ByTopic, UpdateMetadataPartition};
 use crate::model::{TopicId, TopicName};
+use crate::observe::ChannelMetrics;
 
 /// Above so many unsent requests the loop replaces them by what is true now.
 pub(super) const BEHIND_ABOVE: usize = 64;
@@ -39,6 +39,7 @@ pub(super) enum Backlog {
 pub(super) struct RequestQueue {
     state: Mutex<State>,
     arrived: Notify,
+    metrics: Arc<ChannelMetrics>,
 }
 
 #[derive(Debug)]
@@ -48,38 +49,20 @@ struct State {
     unanswered_since: Option<Instant>,
     open: bool,
     backlog_told: bool,
-    taken: u64,
-    queue_time_ms: Histogram<u32>,
-}
-
-/// A queue at one moment, for the metrics.
-#[derive(Debug, Clone)]
-pub(super) struct QueueSnapshot {
-    pub(super) unsent: usize,
-    pub(super) taken: u64,
-    pub(super) queue_time_ms: Histogram<u32>,
-    pub(super) oldest_unanswered_ms: Option<u64>,
-}
-
-/// 1 ms to 1 h at two significant figures: what takes longer counts as an hour.
-fn queue_time_histogram() -> Histogram<u32> {
-    const HOUR_MS: u64 = 3_600_000;
-    #[allow(clippy::expect_used, reason = "constant bounds that the crate accepts")]
-    Histogram::new_with_bounds(1, HOUR_MS, 2).expect("the bounds are valid")
 }
 
 impl RequestQueue {
-    pub(super) fn new() -> RequestQueue {
+    /// Empty and open; tells `metrics` of itself.
+    pub(super) fn new(metrics: Arc<ChannelMetrics>) -> RequestQueue {
         RequestQueue {
             state: Mutex::new(State {
                 unsent: VecDeque::new(),
                 unanswered_since: None,
                 open: true,
                 backlog_told: false,
-                taken: 0,
-                queue_time_ms: queue_time_histogram(),
             }),
             arrived: Notify::new(),
+            metrics,
         }
     }
 
@@ -94,6 +77,7 @@ impl RequestQueue {
             return;
         }
         state.unsent.push_back(QueuedRequest { request, queued_at });
+        self.tell_metrics(&state);
         drop(state);
         self.arrived.notify_one();
     }
@@ -105,6 +89,7 @@ impl RequestQueue {
             state
                 .unsent
                 .push_front(QueuedRequest { request, queued_at });
+            self.tell_metrics(&state);
         }
     }
 
@@ -112,10 +97,10 @@ impl RequestQueue {
     pub(super) fn take(&self, now: Instant) -> Option<QueuedRequest> {
         let mut state = self.state();
         let queued = state.unsent.pop_front()?;
-        let waited_ms = now.saturating_duration_since(queued.queued_at).as_millis() as u64;
-        state.queue_time_ms.saturating_record(waited_ms);
-        state.taken += 1;
         state.unanswered_since = Some(queued.queued_at);
+        self.tell_metrics(&state);
+        let waited = now.saturating_duration_since(queued.queued_at);
+        self.metrics.request_rate_and_queue_time.record(waited);
         Some(queued)
     }
 
@@ -128,6 +113,7 @@ impl RequestQueue {
     pub(super) fn answered(&self) -> Backlog {
         let mut state = self.state();
         state.unanswered_since = None;
+        self.tell_metrics(&state);
         let too_long = state.unsent.len() > BEHIND_ABOVE;
         let told = std::mem::replace(&mut state.backlog_told, too_long);
         if too_long && !told {
@@ -163,25 +149,20 @@ impl RequestQueue {
         let old = std::mem::take(&mut state.unsent);
         state.unsent = replacement(old, fresh, now);
         state.backlog_told = false;
+        self.tell_metrics(&state);
         let after = state.unsent.len();
         drop(state);
         self.arrived.notify_one();
         (before, after)
     }
 
-    /// The queue as it is `now`.
-    pub(super) fn snapshot(&self, now: Instant) -> QueueSnapshot {
-        let state = self.state();
+    fn tell_metrics(&self, state: &State) {
+        self.metrics.queue_size.set(state.unsent.len());
         let oldest = state
             .unanswered_since
             .or_else(|| state.unsent.front().map(|queued| queued.queued_at));
-        QueueSnapshot {
-            unsent: state.unsent.len(),
-            taken: state.taken,
-            queue_time_ms: state.queue_time_ms.clone(),
-            oldest_unanswered_ms: oldest
-                .map(|since| now.saturating_duration_since(since).as_millis() as u64),
-        }
+        self.metrics
+            .set_oldest_request(oldest.map(Instant::into_std));
     }
 }
 

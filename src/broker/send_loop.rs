@@ -22,9 +22,7 @@ use super::{BrokerRanges, ChannelConfig};
 use crate::effect::Incarnation;
 use crate::event::{ControllerEvent, EventSink};
 use crate::model::{Endpoint, InterBrokerProtocol, KafkaError};
-
-const TARGET: &str = "kafka.controller.RequestSendThread";
-const STATE_CHANGE: &str = "state_change";
+use crate::observe::{ChannelMetrics, STATE_CHANGE};
 
 /// Where a broker is to be dialled, as its registration says.
 pub(super) type Dialled = Result<Endpoint, NoListener>;
@@ -33,6 +31,7 @@ pub(super) type Dialled = Result<Endpoint, NoListener>;
 pub(super) struct RequestSendThread {
     pub(super) incarnation: Incarnation,
     pub(super) queue: Arc<RequestQueue>,
+    pub(super) metrics: Arc<ChannelMetrics>,
     pub(super) endpoint: watch::Receiver<Dialled>,
     pub(super) config: Arc<ChannelConfig>,
     pub(super) client_id: Arc<str>,
@@ -47,6 +46,23 @@ struct Channel {
     broker: BrokerVersions,
     control: ControlVersions,
     protocol: InterBrokerProtocol,
+    _connected: Connected,
+}
+
+/// While this lives, the metrics say that there is a connection.
+struct Connected(Arc<ChannelMetrics>);
+
+impl Connected {
+    fn tell(metrics: &Arc<ChannelMetrics>) -> Connected {
+        metrics.set_connected(true);
+        Connected(Arc::clone(metrics))
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.set_connected(false);
+    }
 }
 
 /// How far the sending has come; lives as long as the task.
@@ -137,7 +153,7 @@ impl RequestSendThread {
                     progress.begin_again();
                 }
                 () = idle_end(progress.channel.as_ref()) => {
-                    debug!(target: TARGET, "Broker {broker} closed its idle connection");
+                    debug!("Broker {broker} closed its idle connection");
                     progress.channel = None;
                 }
             }
@@ -260,7 +276,6 @@ impl RequestSendThread {
             self.ranges.set(self.incarnation.broker, broker.clone());
         }
         info!(
-            target: TARGET,
             "Connected to broker {} at {endpoint}: LeaderAndIsr v{}, UpdateMetadata v{}, StopReplica v{} (inter-broker protocol {protocol})",
             self.incarnation.broker,
             control.leader_and_isr.get(),
@@ -272,6 +287,7 @@ impl RequestSendThread {
             broker,
             control,
             protocol,
+            _connected: Connected::tell(&self.metrics),
         })
     }
 
@@ -289,7 +305,6 @@ impl RequestSendThread {
             && patience.once_more();
         if lagging {
             debug!(
-                target: TARGET,
                 "Broker {} may not know its registration {} yet; the same is sent again",
                 self.incarnation.broker, self.incarnation.epoch,
             );
@@ -325,7 +340,6 @@ impl RequestSendThread {
     fn recovered(&self, progress: &mut Progress) {
         if let Some(trouble) = progress.trouble.take() {
             info!(
-                target: TARGET,
                 "Broker {} answers again after {} ms",
                 self.incarnation.broker,
                 trouble.since.elapsed().as_millis(),
@@ -349,21 +363,18 @@ impl RequestSendThread {
         let name = queued.request.name();
         match trouble.outage.failed(lasted_ms) {
             Notice::Begins => info!(
-                target: TARGET,
                 "{name} did not reach broker {broker}: {why}. It is sent again until the broker answers or is gone"
             ),
             Notice::Warns => warn!(
-                target: TARGET,
                 "Broker {broker} is registered and has not taken {name} for {} s: {why}. Until it does it knows of no new leader; check that it runs and can be reached from here",
                 lasted_ms / 1_000,
             ),
-            Notice::Silent => debug!(target: TARGET, "{name} did not reach broker {broker}: {why}"),
+            Notice::Silent => debug!("{name} did not reach broker {broker}: {why}"),
         }
     }
 
     fn log_unsendable(&self, queued: &QueuedRequest, why: &CodecError) {
         error!(
-            target: TARGET,
             "{} of {} partitions for broker {} can't be written and is left out: {why}",
             queued.request.name(),
             queued.request.partition_count(),
@@ -374,8 +385,8 @@ impl RequestSendThread {
     fn log_move(&self) {
         let broker = self.incarnation.broker;
         match &*self.endpoint.borrow() {
-            Ok(endpoint) => info!(target: TARGET, "Broker {broker} moved to {endpoint}"),
-            Err(error) => info!(target: TARGET, "Broker {broker} can't be dialled: {error}"),
+            Ok(endpoint) => info!("Broker {broker} moved to {endpoint}"),
+            Err(error) => info!("Broker {broker} can't be dialled: {error}"),
         }
     }
 }

@@ -89,7 +89,7 @@ impl FailoverPhase {
 /// The channel to one incarnation of a broker; its task keeps it up to date.
 #[derive(Debug, Default)]
 pub struct ChannelMetrics {
-    /// Requests that were queued and not yet answered.
+    /// Requests that were not sent yet; the one in flight does not count.
     pub queue_size: Gauge,
     /// How many requests were sent, and how long each waited in the queue.
     pub request_rate_and_queue_time: Timer,

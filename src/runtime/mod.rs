@@ -147,8 +147,12 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     session.client().vet_own_id().await?;
 
     let handle = tokio::runtime::Handle::current();
-    let channels =
-        ControllerChannelManager::new(channel_config(config), handle.clone(), Arc::clone(&sink));
+    let channels = ControllerChannelManager::new(
+        channel_config(config),
+        handle.clone(),
+        Arc::clone(&sink),
+        Arc::clone(&metrics),
+    );
     let (published, snapshot) = Published::new(replies.clone());
     let server = bound.serve(server_context(
         config,

@@ -241,7 +241,7 @@ async fn nothing_is_sent_after_the_role_is_gone() {
     let _ = go_on.send(());
     while broker.end().await != first.connection {}
     assert!(!broker.has_order());
-    assert!(node.manager.monitor().gauges().is_empty());
+    assert!(node.metrics.channels().is_empty());
     node.manager.send(marked(&[1], 3));
     assert!(!broker.has_order());
 }
@@ -333,44 +333,48 @@ async fn a_connection_that_the_broker_closed_while_idle_is_made_again_without_lo
 }
 
 #[tokio::test]
-async fn the_gauges_tell_queue_size_requests_taken_and_the_age_of_the_oldest() {
+async fn the_metrics_tell_queue_size_requests_taken_connection_and_the_age_of_the_oldest() {
     let mut broker = FakeBroker::start(V3_9).await;
     let go_on = broker.will_wait();
     let mut node = Node::new();
-    let monitor = node.manager.monitor();
     node.manager.add_broker(&broker.registration(4, 50));
-    assert_eq!(monitor.gauges()[0].oldest_unanswered_ms, None);
+    let channels = node.metrics.channels();
+    let [(id, channel)] = channels.as_slice() else {
+        panic!("{channels:?}")
+    };
+    let age = || channel.oldest_request_age_at(std::time::Instant::now());
+    assert_eq!(
+        (*id, channel.is_connected(), age()),
+        (BrokerId(4), false, None)
+    );
     for mark in 0..3 {
         node.manager.send(marked(&[4], mark));
     }
     broker.order().await;
-    let gauges = monitor.gauges();
-    let [busy] = gauges.as_slice() else {
-        panic!("{gauges:?}")
-    };
     assert_eq!(
-        (busy.broker, busy.queue_size, busy.request_count),
-        (BrokerId(4), 2, 1)
+        (
+            channel.queue_size.get(),
+            channel.request_rate_and_queue_time.count()
+        ),
+        (2, 1)
     );
-    assert!(busy.oldest_unanswered_ms.is_some());
-    assert_eq!(monitor.total_queue_size(), 2);
+    assert!(channel.is_connected());
+    assert!(age().is_some());
 
     go_on.send(()).unwrap();
     for _ in 0..3 {
         node.answer().await;
     }
-    let idle = &monitor.gauges()[0];
     assert_eq!(
         (
-            idle.queue_size,
-            idle.request_count,
-            idle.queue_time_ms.len()
+            channel.queue_size.get(),
+            channel.request_rate_and_queue_time.count()
         ),
-        (0, 3, 3)
+        (0, 3)
     );
-    assert_eq!(idle.oldest_unanswered_ms, None);
+    assert_eq!(age(), None);
     node.manager.remove_broker(BrokerId(4));
-    assert!(monitor.gauges().is_empty());
+    assert!(node.metrics.channels().is_empty());
 }
 
 #[tokio::test]

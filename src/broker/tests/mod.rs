@@ -40,6 +40,7 @@ use crate::model::{
     InterBrokerProtocol, LeaderAndIsr, LeaderEpoch, LeaderRecoveryState, PartitionEpoch,
     ReplicaAssignment, SecurityProtocol, TopicId, TopicName,
 };
+use crate::observe::Metrics;
 
 /// What fails the test if it does not happen: far above what anything here takes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -438,6 +439,7 @@ fn confirmation(header: &RequestHeader, code: i16) -> Bytes {
 /// A manager, and the events that come out of it.
 pub(super) struct Node {
     pub(super) manager: ControllerChannelManager,
+    pub(super) metrics: Arc<Metrics>,
     events: mpsc::UnboundedReceiver<ControllerEvent>,
 }
 
@@ -468,9 +470,18 @@ impl Node {
 
     pub(super) fn with(config: ChannelConfig) -> Node {
         let (sink, events) = mpsc::unbounded_channel();
-        let manager =
-            ControllerChannelManager::new(config, Handle::current(), Arc::new(Events(sink)));
-        Node { manager, events }
+        let metrics = Arc::new(Metrics::default());
+        let manager = ControllerChannelManager::new(
+            config,
+            Handle::current(),
+            Arc::new(Events(sink)),
+            Arc::clone(&metrics),
+        );
+        Node {
+            manager,
+            metrics,
+            events,
+        }
     }
 
     pub(super) async fn event(&mut self) -> ControllerEvent {

@@ -1,71 +1,15 @@
-//! What the rest of the node may see of the channels: the metrics, and what each broker understands.
+//! What each broker understands, as it last said.
 //!
-//! Read-only handles that can be cloned and kept by other threads; nothing here changes a channel.
-//! Upstream: the gauges `QueueSize`, `TotalQueueSize` and `RequestRateAndQueueTimeMs` of `ControllerChannelManager`.
+//! A handle that can be cloned and read by other threads; only the channels and surveys write it.
+//! No upstream counterpart: the Java controller never asks a broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use hdrhistogram::Histogram;
 use klamm_codec::ApiKey;
 use klamm_codec::version::BrokerVersions;
-use tokio::time::Instant;
 
-use super::queue::RequestQueue;
 use crate::model::BrokerId;
-
-/// The gauges of one broker's channel at one moment.
-#[derive(Debug, Clone)]
-pub struct ChannelGauges {
-    /// The broker.
-    pub broker: BrokerId,
-    /// `QueueSize`: requests that were not sent yet; the one in flight doesn't count.
-    pub queue_size: usize,
-    /// The count of `RequestRateAndQueueTimeMs`: requests taken from the queue since the channel was opened.
-    pub request_count: u64,
-    /// The quantiles of `RequestRateAndQueueTimeMs`: how long each waited in the queue.
-    pub queue_time_ms: Histogram<u32>,
-    /// For how long the oldest request has been waiting for its answer, queue time included; `None`: all are answered.
-    pub oldest_unanswered_ms: Option<u64>,
-}
-
-/// A view of all channels.
-#[derive(Debug, Clone, Default)]
-pub struct ChannelMonitor {
-    queues: Arc<RwLock<BTreeMap<BrokerId, Arc<RequestQueue>>>>,
-}
-
-impl ChannelMonitor {
-    /// The gauges of every broker that has a channel, by id.
-    pub fn gauges(&self) -> Vec<ChannelGauges> {
-        let now = Instant::now();
-        let queues = read(&self.queues);
-        let gauges = queues.iter().map(|(broker, queue)| {
-            let seen = queue.snapshot(now);
-            ChannelGauges {
-                broker: *broker,
-                queue_size: seen.unsent,
-                request_count: seen.taken,
-                queue_time_ms: seen.queue_time_ms,
-                oldest_unanswered_ms: seen.oldest_unanswered_ms,
-            }
-        });
-        gauges.collect()
-    }
-
-    /// `TotalQueueSize`.
-    pub fn total_queue_size(&self) -> usize {
-        self.gauges().iter().map(|gauges| gauges.queue_size).sum()
-    }
-
-    pub(super) fn set(&self, broker: BrokerId, queue: Arc<RequestQueue>) {
-        write(&self.queues).insert(broker, queue);
-    }
-
-    pub(super) fn forget(&self, broker: BrokerId) {
-        write(&self.queues).remove(&broker);
-    }
-}
 
 /// The versions of each API that each broker understands, as it last said. Shared: the node's own listener advertises
 /// what all of them have in common.
