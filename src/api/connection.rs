@@ -70,16 +70,25 @@ pub(super) async fn serve(
         frames: FrameCodec::with_limit(limits.request_max_bytes),
         idle: limits.connections_max_idle,
     };
-    let mut connection = Connection { client, pair: None, origin, apis };
+    let mut connection = Connection {
+        client,
+        pair: None,
+        origin,
+        apis,
+    };
     let end = loop {
         if let Err(end) = connection.serve_next(&mut stop).await {
             break end;
         }
     };
-    let Origin { listener, client, .. } = &connection.origin;
+    let Origin {
+        listener, client, ..
+    } = &connection.origin;
     match &end {
         End::Codec(error @ CodecError::NotEncodable { .. }) => {
-            error!("the connection of {client} to listener {listener} is closed, for its answer can't be written: {error}");
+            error!(
+                "the connection of {client} to listener {listener} is closed, for its answer can't be written: {error}"
+            );
         }
         End::Codec(error) => {
             info!("the connection of {client} to listener {listener} is closed: {error}");
@@ -100,7 +109,9 @@ struct Connection {
 
 impl Connection {
     async fn serve_next(&mut self, stop: &mut watch::Receiver<()>) -> Result<(), End> {
-        let Connection { client, pair, apis, .. } = self;
+        let Connection {
+            client, pair, apis, ..
+        } = self;
         let payload = tokio::select! {
             biased;
             () = stopped(stop) => return Err(End::Stopped),
@@ -120,7 +131,12 @@ impl Connection {
     }
 
     async fn relay(&mut self, header: &RequestHeader, payload: Bytes) -> Result<(), End> {
-        let Connection { client, pair, origin, apis } = self;
+        let Connection {
+            client,
+            pair,
+            origin,
+            apis,
+        } = self;
         let pair = match pair {
             Some(pair) => pair,
             none => {
@@ -130,7 +146,9 @@ impl Connection {
                 none.insert(client.or_gone(Pair::open(listener, candidates)).await??)
             }
         };
-        let mut answer = client.or_gone(pair.ask(header.correlation_id, payload)).await??;
+        let mut answer = client
+            .or_gone(pair.ask(header.correlation_id, payload))
+            .await??;
         while let Some(chunk) = client.or_gone(pair.next_chunk(&mut answer)).await?? {
             client.write(chunk.freeze()).await?;
         }

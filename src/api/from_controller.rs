@@ -29,14 +29,16 @@ const TOPICS_BY_ID: i16 = 5;
 /// From this version on partitions stand below their topics in the request.
 const GROUPED_BY_TOPIC: i16 = 2;
 
-pub(super) fn leader_and_isr(
-    header: &RequestHeader,
-    payload: &Bytes,
-) -> Result<Frame, CodecError> {
+pub(super) fn leader_and_isr(header: &RequestHeader, payload: &Bytes) -> Result<Frame, CodecError> {
     let request: LeaderAndIsrRequest = decode_request(header, payload)?;
     let response = match header.version {
-        TOPICS_BY_ID.. => LeaderAndIsrResponse::default()
-            .with_topics(request.topic_states.into_iter().map(offline_topic).collect()),
+        TOPICS_BY_ID.. => LeaderAndIsrResponse::default().with_topics(
+            request
+                .topic_states
+                .into_iter()
+                .map(offline_topic)
+                .collect(),
+        ),
         GROUPED_BY_TOPIC.. => LeaderAndIsrResponse::default().with_partition_errors(
             request
                 .topic_states

@@ -74,9 +74,9 @@ enum Duty {
 fn duty(key: ApiKey) -> Duty {
     match key {
         ApiKey::API_VERSIONS => Duty::ListVersions,
-        ApiKey::CONTROLLED_SHUTDOWN
-        | ApiKey::ALTER_PARTITION
-        | ApiKey::ALLOCATE_PRODUCER_IDS => Duty::AskController,
+        ApiKey::CONTROLLED_SHUTDOWN | ApiKey::ALTER_PARTITION | ApiKey::ALLOCATE_PRODUCER_IDS => {
+            Duty::AskController
+        }
         ApiKey::LEADER_AND_ISR | ApiKey::STOP_REPLICA | ApiKey::UPDATE_METADATA => {
             Duty::PutOffController
         }
@@ -119,7 +119,10 @@ pub(super) struct KafkaApis {
 
 impl KafkaApis {
     pub(super) fn new(context: ServerContext) -> KafkaApis {
-        KafkaApis { context, said: Mutex::default() }
+        KafkaApis {
+            context,
+            said: Mutex::default(),
+        }
     }
 
     pub(super) fn own_id(&self) -> BrokerId {
@@ -152,14 +155,17 @@ impl KafkaApis {
                 let ranges = advertise::advertised((self.context.common_ranges)());
                 wire::api_versions(header, payload, ranges).map(Outcome::Reply)
             }
-            Duty::AskController if is_controller => {
-                self.ask_controller(header, payload).await.map(Outcome::Reply)
-            }
+            Duty::AskController if is_controller => self
+                .ask_controller(header, payload)
+                .await
+                .map(Outcome::Reply),
             Duty::AskController => not_controller(header).map(Outcome::Reply),
             Duty::PutOffController => put_off_controller(header, payload).map(Outcome::Reply),
             Duty::Never => Ok(Outcome::Close(Unserved::Never(key))),
             _ if !is_controller => Ok(Outcome::Close(Unserved::StandingBy(key))),
-            Duty::InitProducerId if wire::is_transactional(header, payload)? => refuse(header, payload),
+            Duty::InitProducerId if wire::is_transactional(header, payload)? => {
+                refuse(header, payload)
+            }
             Duty::InitProducerId | Duty::Relay => Ok(Outcome::Relay),
             Duty::Configs => Ok(match own_configs::answer(self.own_id(), header, payload)? {
                 Configs::OfKlamm(frame) => Outcome::Reply(frame),
@@ -201,7 +207,8 @@ impl KafkaApis {
             ApiKey::ALTER_PARTITION => {
                 let asked = wire::alter_partition_request(header, payload)?;
                 let request = asked.request;
-                let event = |reply_to| ControllerEvent::AlterPartitionReceived { request, reply_to };
+                let event =
+                    |reply_to| ControllerEvent::AlterPartitionReceived { request, reply_to };
                 match self.put_and_wait(event).await {
                     Some(Answer::AlterPartition(answer)) => {
                         wire::alter_partition_response(header, answer, asked.unknown)
@@ -223,10 +230,7 @@ impl KafkaApis {
     }
 
     /// The controller's answer; `None`: it ended.
-    async fn put_and_wait(
-        &self,
-        event: impl FnOnce(ReplyTo) -> ControllerEvent,
-    ) -> Option<Answer> {
+    async fn put_and_wait(&self, event: impl FnOnce(ReplyTo) -> ControllerEvent) -> Option<Answer> {
         let (reply_to, answer) = (self.context.open_slot)();
         self.context.events.put(event(reply_to));
         answer.await.ok()
@@ -284,7 +288,9 @@ mod tests {
     #[test]
     fn every_api_that_a_zookeeper_mode_broker_lists_has_its_duty() {
         let with = |wanted: Duty| -> Vec<i16> {
-            (0..=90).filter(|key| duty(ApiKey(*key)) == wanted).collect()
+            (0..=90)
+                .filter(|key| duty(ApiKey(*key)) == wanted)
+                .collect()
         };
         assert_eq!(with(Duty::ListVersions), [18]);
         assert_eq!(with(Duty::AskController), [7, 56, 67]);

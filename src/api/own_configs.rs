@@ -22,8 +22,7 @@ const BROKER: i8 = 4;
 const BROKER_LOGGER: i8 = 8;
 /// IncrementalAlterConfigs: the operation that deletes.
 const DELETE: i8 = 1;
-const NOTHING_TO_SET: &str =
-    "this node is a klamm: it takes its configuration from its file alone";
+const NOTHING_TO_SET: &str = "this node is a klamm: it takes its configuration from its file alone";
 
 /// Who is to answer a request about configurations.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,11 +70,7 @@ fn describe(
     })
 }
 
-fn alter(
-    own_id: BrokerId,
-    header: &RequestHeader,
-    payload: &Bytes,
-) -> Result<Configs, CodecError> {
+fn alter(own_id: BrokerId, header: &RequestHeader, payload: &Bytes) -> Result<Configs, CodecError> {
     use alter_configs_response::AlterConfigsResourceResponse;
     let request: AlterConfigsRequest = decode_request(header, payload)?;
     let named = request
@@ -226,8 +221,7 @@ mod tests {
                 .with_resource_type(BROKER)
                 .with_resource_name(name("100"))
                 .with_configs(vec![config]);
-            let request =
-                IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+            let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
             for version in 0..=1 {
                 let said = said(version, &request);
                 assert_eq!(said.responses.len(), 1);

@@ -40,15 +40,26 @@ pub(super) enum PairError {
     #[error("no live broker has a listener named {listener}")]
     NoBroker { listener: Arc<str> },
     #[error("none of {tried} brokers could be reached, the last at {endpoint}: {source}")]
-    Unreachable { tried: usize, endpoint: Endpoint, source: io::Error },
+    Unreachable {
+        tried: usize,
+        endpoint: Endpoint,
+        source: io::Error,
+    },
     #[error("broker {broker} closed the connection")]
     Closed { broker: BrokerId },
     #[error("the connection to broker {broker} failed: {source}")]
     Broken { broker: BrokerId, source: io::Error },
     #[error("broker {broker} sent bytes that nobody had asked for")]
     Unasked { broker: BrokerId },
-    #[error("broker {broker} answered with length {length} and correlation id {got} to the request {expected}")]
-    NotTheAnswer { broker: BrokerId, length: i32, got: i32, expected: i32 },
+    #[error(
+        "broker {broker} answered with length {length} and correlation id {got} to the request {expected}"
+    )]
+    NotTheAnswer {
+        broker: BrokerId,
+        length: i32,
+        got: i32,
+        expected: i32,
+    },
     #[error(transparent)]
     Codec(#[from] CodecError),
 }
@@ -60,12 +71,17 @@ pub(super) fn candidates(
     listener: &str,
     turn: usize,
 ) -> Vec<(BrokerId, Endpoint)> {
-    let genuine = snapshot.brokers.iter().map(|registration| &registration.broker);
-    let reachable = genuine.filter(|broker| broker.id != own_id).filter_map(|broker| {
-        let endpoint = broker.endpoint(listener)?;
-        let plain = endpoint.security_protocol == SecurityProtocol::Plaintext;
-        plain.then(|| (broker.id, endpoint.clone()))
-    });
+    let genuine = snapshot
+        .brokers
+        .iter()
+        .map(|registration| &registration.broker);
+    let reachable = genuine
+        .filter(|broker| broker.id != own_id)
+        .filter_map(|broker| {
+            let endpoint = broker.endpoint(listener)?;
+            let plain = endpoint.security_protocol == SecurityProtocol::Plaintext;
+            plain.then(|| (broker.id, endpoint.clone()))
+        });
     let mut candidates: Vec<_> = reachable.collect();
     if let Some(first) = turn.checked_rem(candidates.len()) {
         candidates.rotate_left(first);
@@ -87,11 +103,19 @@ impl Pair {
         candidates: Vec<(BrokerId, Endpoint)>,
     ) -> Result<Pair, PairError> {
         let tried = candidates.len();
-        let mut failure = PairError::NoBroker { listener: Arc::clone(listener) };
+        let mut failure = PairError::NoBroker {
+            listener: Arc::clone(listener),
+        };
         for (broker, endpoint) in candidates {
             match dial(&endpoint).await {
                 Ok(stream) => return Ok(Pair { broker, stream }),
-                Err(source) => failure = PairError::Unreachable { tried, endpoint, source },
+                Err(source) => {
+                    failure = PairError::Unreachable {
+                        tried,
+                        endpoint,
+                        source,
+                    }
+                }
             }
         }
         Err(failure)
@@ -106,7 +130,10 @@ impl Pair {
         let broker = self.broker;
         let broken = |source| PairError::Broken { broker, source };
         let mut request = Frame::around(request)?.into_buf();
-        self.stream.write_all_buf(&mut request).await.map_err(broken)?;
+        self.stream
+            .write_all_buf(&mut request)
+            .await
+            .map_err(broken)?;
         drop(request);
         let mut arrived = BytesMut::with_capacity(CHUNK);
         while arrived.len() < HEAD {
@@ -116,12 +143,20 @@ impl Pair {
         }
         let mut head = arrived.as_ref();
         let (length, got) = (head.get_i32(), head.get_i32());
-        let all = usize::try_from(length).ok().filter(|length| *length >= HEAD - PREFIX);
+        let all = usize::try_from(length)
+            .ok()
+            .filter(|length| *length >= HEAD - PREFIX);
         match all {
-            Some(length) if got == correlation_id => {
-                Ok(RelayedAnswer { arrived, missing: PREFIX + length })
-            }
-            _ => Err(PairError::NotTheAnswer { broker, length, got, expected: correlation_id }),
+            Some(length) if got == correlation_id => Ok(RelayedAnswer {
+                arrived,
+                missing: PREFIX + length,
+            }),
+            _ => Err(PairError::NotTheAnswer {
+                broker,
+                length,
+                got,
+                expected: correlation_id,
+            }),
         }
     }
 
@@ -144,7 +179,9 @@ impl Pair {
                 return Err(PairError::Closed { broker });
             }
         }
-        let chunk = answer.arrived.split_to(answer.arrived.len().min(answer.missing));
+        let chunk = answer
+            .arrived
+            .split_to(answer.arrived.len().min(answer.missing));
         answer.missing -= chunk.len();
         Ok(Some(chunk))
     }
@@ -183,7 +220,11 @@ async fn dial(endpoint: &Endpoint) -> io::Result<TcpStream> {
     let stream = timeout(SETUP_TIMEOUT, connecting).await??;
     stream.set_nodelay(true)?;
     let socket = SockRef::from(&stream);
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
+    socket.set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE),
+    )?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))?;
     Ok(stream)
@@ -195,15 +236,26 @@ mod tests {
     use crate::model::{Broker, BrokerEpoch, BrokerRegistration};
 
     fn broker(id: i32, listeners: &[(&str, SecurityProtocol)]) -> BrokerRegistration {
-        let endpoints = listeners.iter().map(|(listener, security_protocol)| Endpoint {
-            listener: Arc::from(*listener),
-            host: Arc::from("127.0.0.1"),
-            port: 9092 + id,
-            security_protocol: *security_protocol,
-        });
+        let endpoints = listeners
+            .iter()
+            .map(|(listener, security_protocol)| Endpoint {
+                listener: Arc::from(*listener),
+                host: Arc::from("127.0.0.1"),
+                port: 9092 + id,
+                security_protocol: *security_protocol,
+            });
         let endpoints = endpoints.collect();
-        let broker = Broker { id: BrokerId(id), endpoints, rack: None, features: Default::default() };
-        BrokerRegistration { broker, epoch: BrokerEpoch(1), json_version: 5 }
+        let broker = Broker {
+            id: BrokerId(id),
+            endpoints,
+            rack: None,
+            features: Default::default(),
+        };
+        BrokerRegistration {
+            broker,
+            epoch: BrokerEpoch(1),
+            json_version: 5,
+        }
     }
 
     #[test]

@@ -66,20 +66,32 @@ pub async fn bind(listeners: &[Listener]) -> Result<BoundListeners, BindError> {
 }
 
 async fn bind_one(listener: &Listener) -> Result<Bound, BindError> {
-    let unresolved = |source| BindError::Unresolved { listener: listener.clone(), source };
+    let unresolved = |source| BindError::Unresolved {
+        listener: listener.clone(),
+        source,
+    };
     let addresses = lookup_host((listener.host.as_str(), listener.port)).await;
     // As in Java, a name is bound by its first address.
     let first = addresses.map_err(unresolved)?.next();
-    let address =
-        first.ok_or_else(|| unresolved(io::Error::other("the name has no addresses")))?;
+    let address = first.ok_or_else(|| unresolved(io::Error::other("the name has no addresses")))?;
     let opened = open(address).and_then(|socket| Ok((socket.local_addr()?, socket)));
-    let (address, socket) =
-        opened.map_err(|source| BindError::NotOpened { listener: listener.clone(), source })?;
-    Ok(Bound { name: Arc::from(listener.name.as_str()), address, socket })
+    let (address, socket) = opened.map_err(|source| BindError::NotOpened {
+        listener: listener.clone(),
+        source,
+    })?;
+    Ok(Bound {
+        name: Arc::from(listener.name.as_str()),
+        address,
+        socket,
+    })
 }
 
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // A restart must not wait for the connections of the process before.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -104,7 +116,9 @@ pub struct BoundListeners {
 impl BoundListeners {
     /// The name of each listener and the address that it is bound to.
     pub fn addresses(&self) -> impl Iterator<Item = (&str, SocketAddr)> {
-        self.listeners.iter().map(|bound| (bound.name.as_ref(), bound.address))
+        self.listeners
+            .iter()
+            .map(|bound| (bound.name.as_ref(), bound.address))
     }
 
     /// Begins to serve, on tasks of the current runtime, until [`ServerHandle::shutdown`] or until the handle is dropped.
@@ -114,8 +128,15 @@ impl BoundListeners {
         let apis = Arc::new(KafkaApis::new(context));
         let mut acceptors = JoinSet::new();
         for bound in self.listeners {
-            info!("listener {} takes connections on {}", bound.name, bound.address);
-            let acceptor = Acceptor { apis: Arc::clone(&apis), limits, stop: stopped.clone() };
+            info!(
+                "listener {} takes connections on {}",
+                bound.name, bound.address
+            );
+            let acceptor = Acceptor {
+                apis: Arc::clone(&apis),
+                limits,
+                stop: stopped.clone(),
+            };
             acceptors.spawn(acceptor.run(bound));
         }
         ServerHandle { stop, acceptors }
@@ -173,14 +194,20 @@ impl Acceptor {
         drop(bound);
         let all_ended = async { while connections.join_next().await.is_some() {} };
         if timeout(GRACE, all_ended).await.is_err() {
-            debug!("{} connections are cut in the middle of a request", connections.len());
+            debug!(
+                "{} connections are cut in the middle of a request",
+                connections.len()
+            );
             connections.shutdown().await;
         }
     }
 
     fn admit(&self, connections: &mut JoinSet<()>, stream: TcpStream, origin: Origin) {
         if let Err(error) = prepare(&stream) {
-            debug!("the connection of {} was lost at once: {error}", origin.client);
+            debug!(
+                "the connection of {} was lost at once: {error}",
+                origin.client
+            );
             return;
         }
         let (apis, stop) = (Arc::clone(&self.apis), self.stop.clone());
@@ -190,7 +217,9 @@ impl Acceptor {
 
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    let keepalive = TcpKeepalive::new()
+        .with_time(KEEPALIVE)
+        .with_interval(KEEPALIVE);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)
 }
 

@@ -193,9 +193,8 @@ fn by_topic(
     header: &RequestHeader,
     answers: &[AlterPartitionAnswer],
 ) -> Result<Vec<TopicData>, CodecError> {
-    let same_topic = |one: &AlterPartitionAnswer, next: &AlterPartitionAnswer| {
-        one.topic == next.topic
-    };
+    let same_topic =
+        |one: &AlterPartitionAnswer, next: &AlterPartitionAnswer| one.topic == next.topic;
     let mut topics = Vec::new();
     for group in answers.chunk_by(same_topic) {
         let Some(first) = group.first() else { continue };
@@ -228,7 +227,13 @@ fn partition(version: i16, answer: &AlterPartitionAnswer) -> PartitionData {
     let recovering = state.leader_recovery_state == LeaderRecoveryState::Recovering;
     said.with_leader_id(messages::BrokerId(state.leader.0))
         .with_leader_epoch(state.leader_epoch.0)
-        .with_isr(state.isr.iter().map(|id| messages::BrokerId(id.0)).collect())
+        .with_isr(
+            state
+                .isr
+                .iter()
+                .map(|id| messages::BrokerId(id.0))
+                .collect(),
+        )
         // Version 0 can't say it.
         .with_leader_recovery_state((recovering && version > 0).into())
         .with_partition_epoch(state.partition_epoch().0)

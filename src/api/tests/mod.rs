@@ -29,11 +29,15 @@ use crate::model::{
     Broker, BrokerEpoch, BrokerRegistration, ControllerEpoch, Endpoint, SecurityProtocol,
 };
 
+/// An address of its own for a test in which a port must stay free once it is given up.
+const APART: &str = "127.71.18.3";
 const KLAMM: BrokerId = BrokerId(100);
 
 /// Fails a test that would hang.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.expect("within 20 s")
+    tokio::time::timeout(Duration::from_secs(20), what)
+        .await
+        .expect("within 20 s")
 }
 
 /// The event queue, as the test holds it.
@@ -90,9 +94,19 @@ impl Node {
 
     async fn start(limits: Limits, listeners: &[&str], snapshot: ControllerSnapshot) -> Node {
         let listeners: Vec<Listener> = listeners.iter().map(|name| any_port(name)).collect();
-        let bound = bind(&listeners).await.unwrap();
-        let addresses =
-            bound.addresses().map(|(name, address)| (name.to_owned(), address)).collect();
+        Node::start_on(limits, &listeners, snapshot).await
+    }
+
+    async fn start_on(
+        limits: Limits,
+        listeners: &[Listener],
+        snapshot: ControllerSnapshot,
+    ) -> Node {
+        let bound = bind(listeners).await.unwrap();
+        let addresses = bound
+            .addresses()
+            .map(|(name, address)| (name.to_owned(), address))
+            .collect();
         let (put, events) = mpsc::unbounded_channel();
         let (snapshot, latest) = watch::channel(snapshot);
         let slots = Slots::default();
@@ -106,7 +120,14 @@ impl Node {
             common_ranges: Arc::new(move || common.lock().unwrap().clone()),
             limits,
         });
-        Node { addresses, events, slots, snapshot, ranges, handle }
+        Node {
+            addresses,
+            events,
+            slots,
+            snapshot,
+            ranges,
+            handle,
+        }
     }
 
     async fn connect(&self) -> Client {
@@ -123,11 +144,18 @@ impl Node {
 }
 
 fn any_port(name: &str) -> Listener {
-    Listener { name: name.to_owned(), host: "127.0.0.1".to_owned(), port: 0 }
+    Listener {
+        name: name.to_owned(),
+        host: "127.0.0.1".to_owned(),
+        port: 0,
+    }
 }
 
 fn snapshot(leading: bool, brokers: &[BrokerRegistration]) -> ControllerSnapshot {
-    let term = Term { epoch: ControllerEpoch(3), epoch_zk_version: 3 };
+    let term = Term {
+        epoch: ControllerEpoch(3),
+        epoch_zk_version: 3,
+    };
     ControllerSnapshot {
         term: leading.then_some(term),
         is_loaded: leading,
@@ -144,8 +172,17 @@ fn registration(id: i32, listeners: &[(&str, SocketAddr)]) -> BrokerRegistration
         security_protocol: SecurityProtocol::Plaintext,
     });
     let endpoints = endpoints.collect();
-    let broker = Broker { id: BrokerId(id), endpoints, rack: None, features: BTreeMap::new() };
-    BrokerRegistration { broker, epoch: BrokerEpoch(1), json_version: 5 }
+    let broker = Broker {
+        id: BrokerId(id),
+        endpoints,
+        rack: None,
+        features: BTreeMap::new(),
+    };
+    BrokerRegistration {
+        broker,
+        epoch: BrokerEpoch(1),
+        json_version: 5,
+    }
 }
 
 /// Any program that speaks Kafka's protocol.
@@ -157,7 +194,10 @@ struct Client {
 impl Client {
     async fn connect(address: SocketAddr) -> Client {
         let stream = soon(TcpStream::connect(address)).await.unwrap();
-        Client { stream, input: BytesMut::new() }
+        Client {
+            stream,
+            input: BytesMut::new(),
+        }
     }
 
     async fn write(&mut self, bytes: &[u8]) {
@@ -187,7 +227,10 @@ impl Client {
     /// Asks and decodes the answer.
     async fn call<A: Api>(&mut self, version: i16, correlation: i32, request: &A) -> A::Response {
         self.ask(version, correlation, request).await;
-        let payload = self.answer().await.expect("an answer, not a closed connection");
+        let payload = self
+            .answer()
+            .await
+            .expect("an answer, not a closed connection");
         assert_eq!(correlation_id(&payload), Ok(correlation));
         decode_response::<A>(version, &payload).unwrap()
     }
@@ -204,7 +247,9 @@ impl Client {
 }
 
 fn framed<A: Api>(version: i16, correlation: i32, request: &A) -> Bytes {
-    encode_request(version, correlation, Some("test"), request).unwrap().to_bytes()
+    encode_request(version, correlation, Some("test"), request)
+        .unwrap()
+        .to_bytes()
 }
 
 /// A broker that answers each request with the correlation id and the request itself, so that what went through a relay
@@ -249,7 +294,11 @@ impl EchoBroker {
                 let _ = made.send(Paired { task });
             }
         });
-        EchoBroker { address, task, connections }
+        EchoBroker {
+            address,
+            task,
+            connections,
+        }
     }
 
     fn registered(&self, id: i32) -> BrokerRegistration {

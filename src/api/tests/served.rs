@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::effect::{AlterPartitionAnswer, Incarnation, ProducerIdBlock, TopicReference};
-use crate::model::{KafkaError, TopicName, TopicPartition};
+use crate::model::{BrokerId, KafkaError, TopicName, TopicPartition};
 use klamm_codec::messages::alter_partition_request::{PartitionData, TopicData};
 use klamm_codec::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
 use klamm_codec::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use klamm_codec::messages::*;
-use klamm_codec::{StrBytes, messages};
+use klamm_codec::{ApiKey, StrBytes, messages};
 
 fn topic(name: &'static str) -> messages::TopicName {
     messages::TopicName(StrBytes::from_static_str(name))
@@ -17,7 +17,9 @@ fn in_sync_wish() -> AlterPartitionRequest {
     let partition = PartitionData::default()
         .with_partition_index(4)
         .with_new_isr(vec![messages::BrokerId(1)]);
-    let topic = TopicData::default().with_topic_name(topic("t")).with_partitions(vec![partition]);
+    let topic = TopicData::default()
+        .with_topic_name(topic("t"))
+        .with_partitions(vec![partition]);
     AlterPartitionRequest::default()
         .with_broker_id(messages::BrokerId(1))
         .with_broker_epoch(7)
@@ -26,18 +28,25 @@ fn in_sync_wish() -> AlterPartitionRequest {
 
 fn ranges_of(response: &ApiVersionsResponse) -> BTreeMap<ApiKey, (i16, i16)> {
     let listed = response.api_keys.iter();
-    listed.map(|api| (ApiKey(api.api_key), (api.min_version, api.max_version))).collect()
+    listed
+        .map(|api| (ApiKey(api.api_key), (api.min_version, api.max_version)))
+        .collect()
 }
 
 #[tokio::test]
 async fn api_versions_lists_what_the_brokers_have_in_common_and_what_brokers_ask_a_controller() {
     let node = Node::leading(&[]).await;
-    *node.ranges.lock().unwrap() =
-        [(ApiKey::PRODUCE, (0, 7)), (ApiKey::METADATA, (1, 8)), (ApiKey::API_VERSIONS, (0, 2))]
-            .into();
+    *node.ranges.lock().unwrap() = [
+        (ApiKey::PRODUCE, (0, 7)),
+        (ApiKey::METADATA, (1, 8)),
+        (ApiKey::API_VERSIONS, (0, 2)),
+    ]
+    .into();
     for version in 0..=4 {
         let mut client = node.connect().await;
-        let response = client.call(version, 1, &ApiVersionsRequest::default()).await;
+        let response = client
+            .call(version, 1, &ApiVersionsRequest::default())
+            .await;
         assert_eq!(response.error_code, 0);
         let expected = [
             (ApiKey::PRODUCE, (0, 7)),
@@ -62,8 +71,15 @@ async fn a_client_that_asks_in_an_unknown_version_of_api_versions_is_told_which_
     assert_eq!(correlation_id(&payload), Ok(77));
     let response = decode_response::<ApiVersionsRequest>(0, &payload).unwrap();
     assert_eq!(response.error_code, KafkaError::UNSUPPORTED_VERSION.0);
-    assert_eq!(ranges_of(&response), [(ApiKey::API_VERSIONS, (0, 4))].into());
-    assert_eq!(client.api_versions().await.error_code, 0, "on the same connection");
+    assert_eq!(
+        ranges_of(&response),
+        [(ApiKey::API_VERSIONS, (0, 4))].into()
+    );
+    assert_eq!(
+        client.api_versions().await.error_code,
+        0,
+        "on the same connection"
+    );
 }
 
 #[tokio::test]
@@ -75,15 +91,23 @@ async fn a_leaving_broker_hears_which_partitions_remain_in_all_versions() {
             .with_broker_id(messages::BrokerId(2))
             .with_broker_epoch(40);
         broker.ask(version, 5, &asked).await;
-        let ControllerEvent::ControlledShutdown { broker: leaving, broker_epoch, reply_to } =
-            node.next_event().await
+        let ControllerEvent::ControlledShutdown {
+            broker: leaving,
+            broker_epoch,
+            reply_to,
+        } = node.next_event().await
         else {
             panic!("another event");
         };
         assert_eq!(leaving, BrokerId(2));
-        assert_eq!(broker_epoch, (version >= 2).then_some(BrokerEpoch(40)), "v{version}");
+        assert_eq!(
+            broker_epoch,
+            (version >= 2).then_some(BrokerEpoch(40)),
+            "v{version}"
+        );
         let remaining = vec![TopicPartition::new(&TopicName::new("t"), 3)];
-        node.slots.answer(reply_to, Answer::ControlledShutdown(Ok(remaining)));
+        node.slots
+            .answer(reply_to, Answer::ControlledShutdown(Ok(remaining)));
         let payload = broker.answer().await.unwrap();
         let response = decode_response::<ControlledShutdownRequest>(version, &payload).unwrap();
         assert_eq!(response.error_code, 0);
@@ -98,17 +122,26 @@ async fn controlled_shutdown_of_the_oldest_brokers_has_no_client_id() {
     let mut node = Node::leading(&[]).await;
     let mut broker = node.connect().await;
     // Length, key 7, version 0, correlation id 6, broker 2.
-    broker.write(&[0, 0, 0, 12, 0, 7, 0, 0, 0, 0, 0, 6, 0, 0, 0, 2]).await;
-    let ControllerEvent::ControlledShutdown { broker: leaving, broker_epoch, reply_to } =
-        node.next_event().await
+    broker
+        .write(&[0, 0, 0, 12, 0, 7, 0, 0, 0, 0, 0, 6, 0, 0, 0, 2])
+        .await;
+    let ControllerEvent::ControlledShutdown {
+        broker: leaving,
+        broker_epoch,
+        reply_to,
+    } = node.next_event().await
     else {
         panic!("another event");
     };
     assert_eq!((leaving, broker_epoch), (BrokerId(2), None));
     let error = KafkaError::BROKER_NOT_AVAILABLE;
-    node.slots.answer(reply_to, Answer::ControlledShutdown(Err(error)));
+    node.slots
+        .answer(reply_to, Answer::ControlledShutdown(Err(error)));
     // Correlation id 6, error 8, no partitions.
-    assert_eq!(broker.answer().await.unwrap(), [0, 0, 0, 6, 0, 8, 0, 0, 0, 0][..]);
+    assert_eq!(
+        broker.answer().await.unwrap(),
+        [0, 0, 0, 6, 0, 8, 0, 0, 0, 0][..]
+    );
 }
 
 #[tokio::test]
@@ -120,14 +153,21 @@ async fn a_leader_hears_what_became_of_its_in_sync_set() {
     else {
         panic!("another event");
     };
-    assert_eq!(request.from, Incarnation { broker: BrokerId(1), epoch: BrokerEpoch(7) });
+    assert_eq!(
+        request.from,
+        Incarnation {
+            broker: BrokerId(1),
+            epoch: BrokerEpoch(7)
+        }
+    );
     assert_eq!((request.version, request.partitions.len()), (0, 1));
     let answer = AlterPartitionAnswer {
         topic: TopicReference::Name(TopicName::new("t")),
         partition: 4,
         result: Err(KafkaError::FENCED_LEADER_EPOCH),
     };
-    node.slots.answer(reply_to, Answer::AlterPartition(Ok(vec![answer])));
+    node.slots
+        .answer(reply_to, Answer::AlterPartition(Ok(vec![answer])));
     let payload = broker.answer().await.unwrap();
     let response = decode_response::<AlterPartitionRequest>(0, &payload).unwrap();
     assert_eq!(response.error_code, 0);
@@ -145,12 +185,26 @@ async fn a_broker_gets_the_producer_ids_that_the_controller_gave_it() {
     let ControllerEvent::AllocateProducerIds { from, reply_to } = node.next_event().await else {
         panic!("another event");
     };
-    assert_eq!(from, Incarnation { broker: BrokerId(1), epoch: BrokerEpoch(7) });
-    let block = ProducerIdBlock { broker: BrokerId(1), first: 4000, last: 4999 };
-    node.slots.answer(reply_to, Answer::AllocateProducerIds(Ok(block)));
+    assert_eq!(
+        from,
+        Incarnation {
+            broker: BrokerId(1),
+            epoch: BrokerEpoch(7)
+        }
+    );
+    let block = ProducerIdBlock {
+        broker: BrokerId(1),
+        first: 4000,
+        last: 4999,
+    };
+    node.slots
+        .answer(reply_to, Answer::AllocateProducerIds(Ok(block)));
     let payload = broker.answer().await.unwrap();
     let response = decode_response::<AllocateProducerIdsRequest>(0, &payload).unwrap();
-    assert_eq!((response.producer_id_start.0, response.producer_id_len), (4000, 1000));
+    assert_eq!(
+        (response.producer_id_start.0, response.producer_id_len),
+        (4000, 1000)
+    );
 }
 
 #[tokio::test]
@@ -176,18 +230,29 @@ async fn a_standby_sends_brokers_to_the_controller_and_clients_away() {
         let leaving = ControlledShutdownRequest::default();
         let response = asking.call(version, 2, &leaving).await;
         assert_eq!(response.error_code, KafkaError::STALE_CONTROLLER_EPOCH.0);
-        let response = asking.call(version, 3, &AlterPartitionRequest::default()).await;
+        let response = asking
+            .call(version, 3, &AlterPartitionRequest::default())
+            .await;
         assert_eq!(response.error_code, KafkaError::NOT_CONTROLLER.0);
     }
-    let response = asking.call(0, 4, &AllocateProducerIdsRequest::default()).await;
+    let response = asking
+        .call(0, 4, &AllocateProducerIdsRequest::default())
+        .await;
     assert_eq!(response.error_code, KafkaError::NOT_CONTROLLER.0);
     asking.is_closed_on(1, &MetadataRequest::default()).await;
-    node.connect().await.is_closed_on(0, &ListGroupsRequest::default()).await;
+    node.connect()
+        .await
+        .is_closed_on(0, &ListGroupsRequest::default())
+        .await;
 
-    node.snapshot.send_replace(snapshot(true, &[broker.registered(1)]));
+    node.snapshot
+        .send_replace(snapshot(true, &[broker.registered(1)]));
     let mut client = node.connect().await;
     client.ask(1, 9, &MetadataRequest::default()).await;
-    assert!(client.answer().await.is_some(), "once it leads, clients are served");
+    assert!(
+        client.answer().await.is_some(),
+        "once it leads, clients are served"
+    );
 }
 
 #[tokio::test]
@@ -195,11 +260,15 @@ async fn a_java_controller_that_takes_klamm_for_a_broker_hears_that_nothing_can_
     let node = Node::start(Limits::default(), &["CLIENTS"], snapshot(false, &[])).await;
     let mut controller = node.connect().await;
     let state = LeaderAndIsrPartitionState::default().with_topic_name(topic("t"));
-    let request =
-        LeaderAndIsrRequest::default().with_ungrouped_partition_states(vec![state]);
+    let request = LeaderAndIsrRequest::default().with_ungrouped_partition_states(vec![state]);
     let response = controller.call(1, 1, &request).await;
-    assert_eq!(response.partition_errors[0].error_code, KafkaError::KAFKA_STORAGE_ERROR.0);
-    let response = controller.call(5, 2, &UpdateMetadataRequest::default()).await;
+    assert_eq!(
+        response.partition_errors[0].error_code,
+        KafkaError::KAFKA_STORAGE_ERROR.0
+    );
+    let response = controller
+        .call(5, 2, &UpdateMetadataRequest::default())
+        .await;
     assert_eq!(response.error_code, 0);
     let response = controller.call(1, 3, &StopReplicaRequest::default()).await;
     assert_eq!(response.error_code, 0);
@@ -210,8 +279,12 @@ async fn what_is_bound_to_another_node_gets_the_error_that_leads_there() {
     let node = Node::leading(&[]).await;
     let mut client = node.connect().await;
     let partition = PartitionProduceData::default().with_index(2);
-    let data = TopicProduceData::default().with_name(topic("t")).with_partition_data(vec![partition]);
-    let produce = ProduceRequest::default().with_acks(-1).with_topic_data(vec![data]);
+    let data = TopicProduceData::default()
+        .with_name(topic("t"))
+        .with_partition_data(vec![partition]);
+    let produce = ProduceRequest::default()
+        .with_acks(-1)
+        .with_topic_data(vec![data]);
     let response = client.call(7, 1, &produce).await;
     assert_eq!(response.responses[0].partition_responses[0].error_code, 6);
     let response = client.call(4, 2, &HeartbeatRequest::default()).await;
@@ -230,27 +303,51 @@ async fn what_is_asked_of_every_node_gets_a_harmless_answer() {
     let groups = client.call(4, 1, &ListGroupsRequest::default()).await;
     assert_eq!((groups.error_code, groups.groups.len()), (0, 0));
     let transactions = client.call(0, 2, &ListTransactionsRequest::default()).await;
-    assert_eq!((transactions.error_code, transactions.transaction_states.len()), (0, 0));
+    assert_eq!(
+        (
+            transactions.error_code,
+            transactions.transaction_states.len()
+        ),
+        (0, 0)
+    );
     let dirs = client.call(4, 3, &DescribeLogDirsRequest::default()).await;
     assert_eq!((dirs.error_code, dirs.results.len()), (0, 1));
-    assert_eq!((dirs.results[0].error_code, dirs.results[0].topics.len()), (0, 0));
+    assert_eq!(
+        (dirs.results[0].error_code, dirs.results[0].topics.len()),
+        (0, 0)
+    );
 }
 
 #[tokio::test]
 async fn what_is_not_served_yet_or_never_closes_the_connection() {
     let node = Node::leading(&[]).await;
-    node.connect().await.is_closed_on(5, &CreateTopicsRequest::default()).await;
-    node.connect().await.is_closed_on(2, &ElectLeadersRequest::default()).await;
-    node.connect().await.is_closed_on(1, &SaslHandshakeRequest::default()).await;
+    node.connect()
+        .await
+        .is_closed_on(5, &CreateTopicsRequest::default())
+        .await;
+    node.connect()
+        .await
+        .is_closed_on(2, &ElectLeadersRequest::default())
+        .await;
+    node.connect()
+        .await
+        .is_closed_on(1, &SaslHandshakeRequest::default())
+        .await;
     let mut client = node.connect().await;
     // Key 999 with a sound header.
-    client.write(&[0, 0, 0, 10, 3, 231, 0, 0, 0, 0, 0, 1, 255, 255]).await;
+    client
+        .write(&[0, 0, 0, 10, 3, 231, 0, 0, 0, 0, 0, 1, 255, 255])
+        .await;
     assert_eq!(client.answer().await, None);
 }
 
 #[tokio::test]
 async fn a_shutdown_closes_idle_connections_and_lets_answers_out() {
-    let mut node = Node::leading(&[]).await;
+    let listener = Listener {
+        host: APART.to_owned(),
+        ..any_port("CLIENTS")
+    };
+    let mut node = Node::start_on(Limits::default(), &[listener], snapshot(true, &[])).await;
     let address = node.addresses["CLIENTS"];
     let mut idle = node.connect().await;
     idle.api_versions().await;
@@ -262,7 +359,8 @@ async fn a_shutdown_closes_idle_connections_and_lets_answers_out() {
     let stopping = tokio::spawn(node.handle.shutdown());
     assert_eq!(idle.answer().await, None);
     let error = KafkaError::NOT_CONTROLLER;
-    node.slots.answer(reply_to, Answer::AlterPartition(Err(error)));
+    node.slots
+        .answer(reply_to, Answer::AlterPartition(Err(error)));
     assert!(waiting.answer().await.is_some());
     assert_eq!(waiting.answer().await, None);
     soon(stopping).await.unwrap();
@@ -283,7 +381,15 @@ async fn a_shutdown_does_not_wait_for_answers_that_never_come() {
 #[tokio::test]
 async fn a_listener_that_cannot_be_opened_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let listener = Listener { port: taken.local_addr().unwrap().port(), ..any_port("INTERNAL") };
+    let listener = Listener {
+        port: taken.local_addr().unwrap().port(),
+        ..any_port("INTERNAL")
+    };
     let error = bind(&[any_port("A"), listener.clone()]).await.unwrap_err();
-    assert!(error.to_string().contains(&format!("{listener} can't be opened")), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&format!("{listener} can't be opened")),
+        "{error}"
+    );
 }

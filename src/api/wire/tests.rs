@@ -74,15 +74,16 @@ fn references(version: i16) -> BoxedStrategy<TopicReference> {
 
 fn answers(version: i16) -> impl Strategy<Value = Vec<AlterPartitionAnswer>> {
     let result = prop_oneof![states().prop_map(Ok), errors().prop_map(Err)];
-    let topic = (
-        references(version),
-        vec((any::<i32>(), result), 1..6),
-    );
+    let topic = (references(version), vec((any::<i32>(), result), 1..6));
     vec(topic, 0..6).prop_map(|topics| {
         let flat = topics.into_iter().flat_map(|(topic, partitions)| {
             partitions.into_iter().map(move |(partition, result)| {
                 let topic = topic.clone();
-                AlterPartitionAnswer { topic, partition, result }
+                AlterPartitionAnswer {
+                    topic,
+                    partition,
+                    result,
+                }
             })
         });
         flat.collect()
@@ -110,13 +111,23 @@ fn as_the_broker_sees_it(version: i16, response: &AlterPartitionResponse) -> Vec
                     partition.partition_epoch,
                 )
             });
-            (name.clone(), partition.partition_index, partition.error_code, said)
+            (
+                name.clone(),
+                partition.partition_index,
+                partition.error_code,
+                said,
+            )
         })
     });
     topics.collect()
 }
 
-type Seen = (TopicReference, i32, i16, Option<(i32, i32, Vec<i32>, i8, i32)>);
+type Seen = (
+    TopicReference,
+    i32,
+    i16,
+    Option<(i32, i32, Vec<i32>, i8, i32)>,
+);
 
 fn as_the_controller_meant_it(version: i16, answer: &AlterPartitionAnswer) -> Seen {
     let (code, said) = match &answer.result {
@@ -125,7 +136,10 @@ fn as_the_controller_meant_it(version: i16, answer: &AlterPartitionAnswer) -> Se
             let recovering = i8::from(recovering && version > 0);
             let isr = state.isr.as_i32s().to_vec();
             let epoch = state.partition_epoch().0;
-            (0, Some((state.leader.0, state.leader_epoch.0, isr, recovering, epoch)))
+            (
+                0,
+                Some((state.leader.0, state.leader_epoch.0, isr, recovering, epoch)),
+            )
         }
         // An error with code 0 would be a success without a state; no caller makes one.
         Err(error) => (error.0, None),
@@ -368,7 +382,7 @@ fn a_recovery_state_that_nobody_knows_is_malformed() {
     let error = alter_partition_request(&header, &payload).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "AlterPartition request v1: 2 is no leader recovery state"
+        "AlterPartition request v1: malformed: 2 is no leader recovery state"
     );
 }
 
@@ -381,10 +395,7 @@ fn an_answer_that_the_version_cannot_carry_is_not_sent() {
     };
     let header = header::<messages::AlterPartitionRequest>(2, 1);
     let error = alter_partition_response(&header, Ok(vec![answer]), Vec::new()).unwrap_err();
-    assert!(
-        matches!(error, CodecError::NotEncodable { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, CodecError::NotEncodable { .. }), "{error}");
     let header = self::header::<messages::AllocateProducerIdsRequest>(0, 1);
     let empty = ProducerIdBlock {
         broker: BrokerId(1),
@@ -392,10 +403,7 @@ fn an_answer_that_the_version_cannot_carry_is_not_sent() {
         last: 999,
     };
     let error = allocate_producer_ids_response(&header, Ok(empty)).unwrap_err();
-    assert!(
-        matches!(error, CodecError::NotEncodable { .. }),
-        "{error}"
-    );
+    assert!(matches!(error, CodecError::NotEncodable { .. }), "{error}");
 }
 
 #[test]
