@@ -29,6 +29,8 @@ use crate::model::{
     Broker, BrokerEpoch, BrokerRegistration, ControllerEpoch, Endpoint, SecurityProtocol,
 };
 
+/// An address of its own for a test in which a port must stay free once it is given up.
+const APART: &str = "127.71.18.3";
 const KLAMM: BrokerId = BrokerId(100);
 
 /// Fails a test that would hang.
@@ -92,7 +94,15 @@ impl Node {
 
     async fn start(limits: Limits, listeners: &[&str], snapshot: ControllerSnapshot) -> Node {
         let listeners: Vec<Listener> = listeners.iter().map(|name| any_port(name)).collect();
-        let bound = bind(&listeners).await.unwrap();
+        Node::start_on(limits, &listeners, snapshot).await
+    }
+
+    async fn start_on(
+        limits: Limits,
+        listeners: &[Listener],
+        snapshot: ControllerSnapshot,
+    ) -> Node {
+        let bound = bind(listeners).await.unwrap();
         let addresses = bound
             .addresses()
             .map(|(name, address)| (name.to_owned(), address))

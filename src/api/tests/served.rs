@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::effect::{AlterPartitionAnswer, Incarnation, ProducerIdBlock, TopicReference};
-use crate::model::{KafkaError, TopicName, TopicPartition};
+use crate::model::{BrokerId, KafkaError, TopicName, TopicPartition};
 use klamm_codec::messages::alter_partition_request::{PartitionData, TopicData};
 use klamm_codec::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
 use klamm_codec::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use klamm_codec::messages::*;
-use klamm_codec::{StrBytes, messages};
+use klamm_codec::{ApiKey, StrBytes, messages};
 
 fn topic(name: &'static str) -> messages::TopicName {
     messages::TopicName(StrBytes::from_static_str(name))
@@ -343,7 +343,11 @@ async fn what_is_not_served_yet_or_never_closes_the_connection() {
 
 #[tokio::test]
 async fn a_shutdown_closes_idle_connections_and_lets_answers_out() {
-    let mut node = Node::leading(&[]).await;
+    let listener = Listener {
+        host: APART.to_owned(),
+        ..any_port("CLIENTS")
+    };
+    let mut node = Node::start_on(Limits::default(), &[listener], snapshot(true, &[])).await;
     let address = node.addresses["CLIENTS"];
     let mut idle = node.connect().await;
     idle.api_versions().await;

@@ -382,7 +382,7 @@ fn a_recovery_state_that_nobody_knows_is_malformed() {
     let error = alter_partition_request(&header, &payload).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "AlterPartition request v1: 2 is no leader recovery state"
+        "AlterPartition request v1: malformed: 2 is no leader recovery state"
     );
 }
 
