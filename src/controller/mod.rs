@@ -31,6 +31,9 @@ use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
 use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
 use log::Complaints;
 
+/// How long klamm keeps out of office after ZooKeeper refused what it needs to get there.
+const HOLD_OFF_MS: u64 = 5_000;
+
 /// What the controller is told once, at its start.
 #[derive(Debug, Clone)]
 pub struct ControllerSettings {
@@ -80,7 +83,12 @@ pub struct KafkaController<Z, B, R, C> {
     standing_by: Arc<str>,
     unclean_rule: UncleanRule,
     takeover_due_at_ms: Option<u64>,
-    sweep_is_scheduled: bool,
+    /// When the timer of the next sweep rings, if it was set.
+    sweep_due_at_ms: Option<u64>,
+    /// The role is not taken before this time: it was taken, and the cluster could not be read.
+    hold_off_until_ms: u64,
+    /// Something that was to be done was refused by ZooKeeper; the next sweep makes up for it.
+    has_unfinished_work: bool,
 }
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -103,7 +111,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 default: settings.unclean_leader_election_enable,
             },
             takeover_due_at_ms: None,
-            sweep_is_scheduled: false,
+            sweep_due_at_ms: None,
+            hold_off_until_ms: 0,
+            has_unfinished_work: false,
             settings,
             ports,
         }
@@ -122,10 +132,29 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Handles one event to its end. An event that fails costs itself; only a lost term costs the role.
     pub async fn process(&mut self, event: ControllerEvent) -> Option<Stop> {
         let state = event.state();
-        let outcome = self.dispatch(event).await;
-        let stop = match outcome {
-            Ok(stop) => stop,
-            Err(fault) => self.dispose(fault).await,
+        let mut outcome = self.dispatch(event).await;
+        let stop = loop {
+            let fault = match outcome {
+                Ok(stop) => break stop,
+                Err(fault) => fault,
+            };
+            match disposition(&fault) {
+                Disposition::Resign => {
+                    // The look finds the epoch changed and resigns. Whoever was elected may be gone again by then, so it
+                    // may also end in another try for the role, with an outcome of its own.
+                    self.history.fenced_writes += 1;
+                    info!(target: log::CONTROLLER, "{fault}");
+                    outcome = self.look_at_role().await;
+                }
+                Disposition::AwaitExpiry => {
+                    info!(target: log::CONTROLLER, "{fault}; everything is looked at again in the next one");
+                    break None;
+                }
+                Disposition::FailEvent => {
+                    self.fail_event(&fault).await;
+                    break None;
+                }
+            }
         };
         self.publish(ControllerState::Idle);
         tracing::trace!(?state, "event processed");
@@ -136,10 +165,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn dispatch(&mut self, event: ControllerEvent) -> Result<Option<Stop>, ZkFault> {
         match event {
             ControllerEvent::Startup => self.process_startup().await,
-            ControllerEvent::ControllerChange | ControllerEvent::KlammNodesChange => {
+            ControllerEvent::ControllerChange | ControllerEvent::Reelect => {
                 self.look_at_role().await
             }
-            ControllerEvent::Reelect => self.look_at_role().await,
+            ControllerEvent::KlammNodesChange => self.process_klamm_nodes_change().await,
             ControllerEvent::TakeoverDue => self.process_takeover_due().await,
             ControllerEvent::Expire => Ok(self.process_expire()),
             ControllerEvent::RegisterBrokerAndReelect => self.process_startup().await,
@@ -203,28 +232,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
     }
 
-    async fn dispose(&mut self, fault: ZkFault) -> Option<Stop> {
-        match disposition(&fault) {
-            Disposition::Resign => {
-                self.history.fenced_writes += 1;
-                info!(target: log::CONTROLLER, "{fault}");
-                self.on_controller_resignation();
-                match self.look_at_role().await {
-                    Ok(stop) => stop,
-                    Err(again) => {
-                        info!(target: log::CONTROLLER, "could not look who has the role: {again}");
-                        None
-                    }
-                }
-            }
-            Disposition::AwaitExpiry => {
-                info!(target: log::CONTROLLER, "{fault}; everything is looked at again in the next one");
-                None
-            }
-            Disposition::FailEvent => {
-                error!(target: log::CONTROLLER, "{fault}; what was to be done is tried again with the next sweep");
-                None
-            }
+    /// ZooKeeper refused what an event needed. In office it is made up for by the next sweep; on the way there klamm
+    /// steps back for a moment, so that others can lead what it can't read.
+    async fn fail_event(&mut self, fault: &ZkFault) {
+        if self.is_loaded {
+            error!(target: log::CONTROLLER, "{fault}; what was to be done is tried again with the next sweep");
+            self.has_unfinished_work = true;
+            return;
+        }
+        error!(target: log::CONTROLLER, "{fault}; klamm can't lead before this works, it is tried again in {HOLD_OFF_MS} ms");
+        let now_ms = self.ports.clock.now_ms();
+        if now_ms >= self.hold_off_until_ms {
+            self.hold_off_until_ms = now_ms.saturating_add(HOLD_OFF_MS);
+            let again = ControllerEvent::RegisterBrokerAndReelect;
+            self.ports.clock.schedule(HOLD_OFF_MS, again);
+        }
+        if let Err(gone) = self.release().await {
+            info!(target: log::CONTROLLER, "the role was gone before it could be given back: {gone}");
         }
     }
 

@@ -36,9 +36,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             };
             match error {
                 KafkaError::KAFKA_STORAGE_ERROR => {
-                    if self.context.set_replica_on_offline_dir(&replica, true) {
-                        newly_offline.push(replica);
-                    }
+                    let is_new = self.context.set_replica_on_offline_dir(&replica, true);
+                    newly_offline.extend(is_new.then_some(replica));
                 }
                 KafkaError::NONE => {
                     self.context.set_replica_on_offline_dir(&replica, false);

@@ -65,6 +65,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     return Ok(None);
                 }
                 Intent::StandBy(why) => return Ok(self.stand_by_for(why)),
+                Intent::Take if now_ms < self.hold_off_until_ms => {
+                    self.stand_by("ZooKeeper refused what klamm needs to lead; see the log");
+                    return Ok(None);
+                }
                 Intent::Take if self.take_role(&view).await? == Taken::Won => return Ok(None),
                 Intent::Take => {}
             }
@@ -72,6 +76,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.stand_by("the role changes hands faster than it can be taken; still trying");
         self.schedule_takeover(0);
         Ok(None)
+    }
+
+    /// The hold was set or lifted, or a klamm has a new id: no replica may stand on it.
+    pub(super) async fn process_klamm_nodes_change(&mut self) -> Result<Option<Stop>, ZkFault> {
+        let stop = self.look_at_role().await?;
+        if self.context.term().is_some() {
+            let ids = self.ports.zk.klamm_ids().await?;
+            self.context.set_klamm_ids(ids);
+        }
+        Ok(stop)
     }
 
     /// Resigns if `view` says that the role, or the epoch, is no longer ours.
@@ -195,7 +209,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(Stop::Released)
     }
 
-    async fn release(&mut self) -> Result<(), ZkFault> {
+    pub(super) async fn release(&mut self) -> Result<(), ZkFault> {
         let Some(term) = self.context.term() else {
             return Ok(());
         };
@@ -206,6 +220,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// The session expired: the role went with it, and so did every watch.
     pub(super) fn process_expire(&mut self) -> Option<Stop> {
         self.on_controller_resignation();
+        // Answers that waited in the queue were cleared with it.
+        self.survey.forget();
         self.stand_by("the ZooKeeper session expired; starting again with a new one");
         None
     }
@@ -218,6 +234,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.ports.brokers.shut_down();
         self.context.reset();
         self.is_loaded = false;
+        self.has_unfinished_work = false;
         self.complaints.forget();
         let now_ms = self.ports.clock.now_ms();
         self.candidacy.role_lost(now_ms);

@@ -34,7 +34,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(());
         }
         let outcome = self.move_away_from(broker).await;
-        let answer = outcome.as_ref().map(|remaining| remaining.clone());
+        let answer = outcome.clone();
         self.answer(
             reply_to,
             Answer::ControlledShutdown(answer.map_err(|_| KafkaError::STALE_CONTROLLER_EPOCH)),

@@ -11,6 +11,7 @@ use crate::event::{ControllerEvent, Sweep};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{BrokerId, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+use crate::state::ReplicaState;
 
 /// Topics compared in one slice.
 const SLICE: usize = 500;
@@ -19,18 +20,49 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_anti_entropy(&mut self, sweep: Sweep) -> Result<(), ZkFault> {
         let next = match sweep {
             Sweep::Begin => {
+                // Before anything that may fail: a sweep that fails must not be the last one.
+                self.schedule_sweep();
                 self.sweep_brokers_and_notices().await?;
+                self.finish_work().await?;
                 Some(None)
             }
             Sweep::Topics { after } => self.sweep_topics(after).await?.map(Some),
         };
-        let (delay_ms, event) = match next {
-            Some(after) => (0, Sweep::Topics { after }),
-            None => (self.settings.anti_entropy_period_ms, Sweep::Begin),
-        };
-        self.ports
-            .clock
-            .schedule(delay_ms, ControllerEvent::AntiEntropy(event));
+        if let Some(after) = next {
+            let slice = ControllerEvent::AntiEntropy(Sweep::Topics { after });
+            self.ports.clock.schedule(0, slice);
+        }
+        Ok(())
+    }
+
+    /// Sets the timer of the next sweep, unless it runs already: a reconnect asks for sweeps out of turn.
+    pub(super) fn schedule_sweep(&mut self) {
+        let now_ms = self.ports.clock.now_ms();
+        if self.sweep_due_at_ms.is_some_and(|due_ms| due_ms > now_ms) {
+            return;
+        }
+        let period_ms = self.settings.anti_entropy_period_ms;
+        self.sweep_due_at_ms = Some(now_ms.saturating_add(period_ms));
+        let sweep = ControllerEvent::AntiEntropy(Sweep::Begin);
+        self.ports.clock.schedule(period_ms, sweep);
+    }
+
+    /// Does what an event left undone because ZooKeeper refused something.
+    async fn finish_work(&mut self) -> Result<(), ZkFault> {
+        if !self.has_unfinished_work {
+            return Ok(());
+        }
+        let left_behind = self
+            .context
+            .all_replicas()
+            .into_iter()
+            .filter(|replica| {
+                !self.context.is_live_or_shutting_down(replica.broker)
+                    && self.context.replica_state(replica) == ReplicaState::Online
+            })
+            .collect();
+        self.on_replicas_become_offline(left_behind).await?;
+        self.has_unfinished_work = false;
         Ok(())
     }
 

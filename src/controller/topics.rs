@@ -44,12 +44,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         topics: &[TopicName],
     ) -> Result<(), ZkFault> {
-        let known = topics
-            .iter()
-            .filter(|topic| self.context.topic(topic).is_some())
-            .cloned()
-            .collect();
-        let new = self.take_in_topics(known, Unknown::AreNew).await?;
+        // One that isn't known yet could not be read before, or its appearance is still in the queue.
+        let legal = topics.iter().filter(|topic| topic.is_legal());
+        let new = self
+            .take_in_topics(legal.cloned().collect(), Unknown::AreNew)
+            .await?;
         if !new.is_empty() {
             info!(target: log::CONTROLLER, "New partitions: {} (first {})", new.len(), new[0]);
         }

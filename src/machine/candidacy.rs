@@ -247,6 +247,13 @@ impl Survey {
         unasked
     }
 
+    /// Forgets whom it asked: answers may have been lost. What brokers said of their protocol stays known.
+    pub fn forget(&mut self) {
+        self.begun = false;
+        self.registered.clear();
+        self.answers.clear();
+    }
+
     /// The genuine brokers that were registered when they were last listed.
     pub fn registered(&self) -> &[BrokerRegistration] {
         &self.registered
@@ -339,7 +346,7 @@ impl Survey {
                     protocol,
                 });
             }
-            let has_it = self.own_listeners.iter().any(|own| *own == listener);
+            let has_it = self.own_listeners.contains(&listener);
             (!has_it).then_some(Unfit::ListenerMissing { broker, listener })
         })
     }

@@ -1,0 +1,139 @@
+//! The role's writes: each in a transaction of its own under the check of the term's epoch.
+
+use klamm::effect::{Term, ZkOutcome, ZkWrite};
+use klamm::port::ZkFault;
+use klamm::zk::{paths, znode};
+
+use super::{Attempt, fault};
+use crate::zookeeper::{CreateMode, Op, ZkError, ZkSession};
+
+/// Performs one write. Sent again after a lost answer, what looks like a conflict may be our own first attempt: it is
+/// read back and compared.
+pub fn perform(
+    session: &ZkSession,
+    term: &Term,
+    write: &ZkWrite,
+    attempt: Attempt,
+) -> Result<ZkOutcome, ZkFault> {
+    let target = Target::of(write);
+    let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
+    ops.extend(missing_parents(session, write)?);
+    ops.push(target.op.clone());
+    match session.multi(&ops) {
+        Ok(_) => Ok(ZkOutcome::Written {
+            version: target.version_after,
+        }),
+        Err(failed) if failed.index == 0 => Err(match failed.error {
+            ZkError::BadVersion | ZkError::NoNode => ZkFault::Fenced,
+            error => fault(paths::CONTROLLER_EPOCH, error),
+        }),
+        Err(failed) => {
+            let refused = match failed.error {
+                ZkError::BadVersion => ZkOutcome::VersionConflict,
+                ZkError::NodeExists => ZkOutcome::AlreadyExists,
+                ZkError::NoNode => ZkOutcome::Missing,
+                error => return Err(fault(target.op.path(), error)),
+            };
+            match attempt {
+                Attempt::Again if target.holds(session)? => Ok(ZkOutcome::Written {
+                    version: target.version_after,
+                }),
+                _ => Ok(refused),
+            }
+        }
+    }
+}
+
+/// The operation that a write comes down to, and what the node is like once it took hold.
+struct Target {
+    op: Op,
+    version_after: i32,
+}
+
+impl Target {
+    fn of(write: &ZkWrite) -> Target {
+        let create = |path: &str, data: Vec<u8>| Target {
+            op: Op::create(path, &data, CreateMode::Persistent),
+            version_after: 0,
+        };
+        let set = |path: &str, data: Vec<u8>, expected: i32| Target {
+            op: Op::set(path, &data, Some(expected)),
+            version_after: expected + 1,
+        };
+        let delete = |path: String| Target {
+            op: Op::delete(&path, None),
+            version_after: 0,
+        };
+        match write {
+            ZkWrite::CreateState {
+                partition,
+                leader_and_isr,
+                controller_epoch,
+            } => create(
+                &paths::state(partition),
+                znode::encode_state(leader_and_isr, *controller_epoch),
+            ),
+            ZkWrite::SetState {
+                partition,
+                leader_and_isr,
+                controller_epoch,
+                expected,
+            } => set(
+                &paths::state(partition),
+                znode::encode_state(leader_and_isr, *controller_epoch),
+                expected.0,
+            ),
+            ZkWrite::SetTopic { topic, znode } => set(
+                &paths::topic(topic),
+                znode::encode_topic(znode),
+                znode.version,
+            ),
+            ZkWrite::DeleteIsrChangeNotification(name) => delete(paths::isr_change(name)),
+            ZkWrite::DeleteLogDirEventNotification(name) => delete(paths::log_dir_event(name)),
+            ZkWrite::CreateFeature(znode) => create(paths::FEATURE, znode::encode_feature(znode)),
+            ZkWrite::SetFeature { znode, expected } => {
+                set(paths::FEATURE, znode::encode_feature(znode), *expected)
+            }
+            ZkWrite::SetProducerIdBlock { block, expected } => set(
+                paths::PRODUCER_ID_BLOCK,
+                znode::encode_producer_id_block(block),
+                *expected,
+            ),
+        }
+    }
+
+    /// Whether the node is as this write would have left it.
+    fn holds(&self, session: &ZkSession) -> Result<bool, ZkFault> {
+        let path = self.op.path();
+        let found = match session.get(path) {
+            Ok((data, stat)) => Some((data, stat.version)),
+            Err(ZkError::NoNode) => None,
+            Err(error) => return Err(fault(path, error)),
+        };
+        Ok(match (&self.op, found) {
+            (Op::Delete { .. }, None) => true,
+            (Op::Create { data, .. } | Op::Set { data, .. }, Some((held, version))) => {
+                *data == held && version == self.version_after
+            }
+            _ => false,
+        })
+    }
+}
+
+/// `…/partitions` and `…/partitions/P`, as far as they are missing.
+fn missing_parents(session: &ZkSession, write: &ZkWrite) -> Result<Vec<Op>, ZkFault> {
+    let ZkWrite::CreateState { partition, .. } = write else {
+        return Ok(Vec::new());
+    };
+    let mut ops = Vec::new();
+    for path in [
+        paths::partitions(&partition.topic),
+        paths::partition(partition),
+    ] {
+        let found = session.exists(&path).map_err(|error| fault(&path, error))?;
+        if found.is_none() {
+            ops.push(Op::create(&path, b"", CreateMode::Persistent));
+        }
+    }
+    Ok(ops)
+}

@@ -1,0 +1,287 @@
+//! Procedures cut off in the middle: at every call of the ZooKeeper port, in every way.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use klamm::model::BrokerId;
+use klamm_sim::faults::{Call, Fault};
+use klamm_sim::world::{World, partition, seize_role};
+
+type Make = fn() -> Fault;
+
+const CUTS: [(&str, Make); 5] = [
+    ("cut before", || Fault::LossBefore),
+    ("cut after", || Fault::LossAfter),
+    ("session lost before", || Fault::SessionLostBefore),
+    ("session lost after", || Fault::SessionLostAfter),
+    ("refused", || Fault::Refused("for a test")),
+];
+
+/// A procedure: the cluster before it, what sets it off, and how the cluster must be in the end.
+struct Procedure {
+    name: &'static str,
+    before: fn() -> World,
+    trigger: fn(&mut World),
+    after: fn(&mut World),
+}
+
+/// Brokers 1 to 3; t-0 [1,2,3], t-1 [2,3,1], u-0 [3,1].
+fn led() -> World {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("t", &[&[1, 2, 3], &[2, 3, 1]]);
+    world.create_topic("u", &[&[3, 1]]);
+    world.settle();
+    world
+}
+
+/// The same without a klamm: broker 1 died and a topic came meanwhile.
+fn orphaned() -> World {
+    let mut world = led();
+    world.klamm().kill();
+    world.klamm().expire_session();
+    world.kill(1);
+    world.create_topic("new", &[&[2, 9]]);
+    world
+        .zookeeper
+        .poke("/isr_change_notification/isr_change_0000000000", b"{");
+    world
+}
+
+/// That whoever can lead leads, brokers know it, and no replica is on klamm.
+fn assert_led(world: &mut World, expected: &[(&str, &str)]) {
+    assert_eq!(world.controller(), Some(9));
+    world.assert_converged();
+    for (of, leader_and_isr) in expected {
+        let state = world.led_by(of);
+        assert!(
+            state.starts_with(&format!("{leader_and_isr} le ")),
+            "{of}: {state}"
+        );
+        let leader = world.state(of).unwrap().leader_and_isr.leader.0;
+        world.broker(leader, |broker| {
+            let led = broker.leads(&partition(of));
+            assert!(led.is_some(), "{leader} doesn't know that it leads {of}");
+        });
+        for id in [2, 3] {
+            let told = world.cached_at(id, of).unwrap_or_default();
+            assert!(told.starts_with(leader_and_isr), "{of} at {id}: {told}");
+        }
+    }
+}
+
+const PROCEDURES: [Procedure; 6] = [
+    Procedure {
+        name: "failover",
+        before: orphaned,
+        trigger: |world| {
+            world.start_klamm();
+        },
+        after: |world| {
+            assert_led(
+                world,
+                &[
+                    ("t-0", "leader 2 isr [2,3]"),
+                    ("t-1", "leader 2 isr [2,3]"),
+                    ("u-0", "leader 3 isr [3]"),
+                    ("new-0", "leader 2 isr [2,3]"),
+                ],
+            );
+            let notices = world.zookeeper.look_children("/isr_change_notification");
+            assert_eq!(notices, [""; 0]);
+        },
+    },
+    Procedure {
+        name: "broker failure",
+        before: led,
+        trigger: |world| world.kill(1),
+        after: |world| {
+            assert_led(
+                world,
+                &[
+                    ("t-0", "leader 2 isr [2,3]"),
+                    ("t-1", "leader 2 isr [2,3]"),
+                    ("u-0", "leader 3 isr [3]"),
+                ],
+            );
+        },
+    },
+    Procedure {
+        name: "broker return",
+        before: || {
+            let mut world = led();
+            world.create_topic("single", &[&[1]]);
+            world.settle();
+            world.kill(1);
+            world.settle();
+            world
+        },
+        trigger: |world| world.start_broker(1),
+        after: |world| {
+            world.catch_up();
+            assert_led(
+                world,
+                &[
+                    ("t-0", "leader 2 isr [2,3,1]"),
+                    ("single-0", "leader 1 isr [1]"),
+                ],
+            );
+        },
+    },
+    Procedure {
+        name: "topic creation and expansion",
+        before: led,
+        trigger: |world| {
+            world.create_topic("new", &[&[1, 9], &[2, 3]]);
+            world.add_partition("t", &[3, 2, 1]);
+        },
+        after: |world| {
+            assert!(world.topic("new").unwrap().topic_id.is_some());
+            assert_led(
+                world,
+                &[
+                    ("new-1", "leader 2 isr [2,3]"),
+                    ("t-2", "leader 3 isr [3,2,1]"),
+                ],
+            );
+            let of_klamm = world.assigned("new-0");
+            assert!(!of_klamm.contains(&9), "{of_klamm:?}");
+            assert!(world.led_by("new-0").starts_with("leader 1 isr [1,"));
+        },
+    },
+    Procedure {
+        name: "bounce",
+        before: led,
+        trigger: |world| world.bounce(1),
+        after: |world| {
+            world.catch_up();
+            for of in ["t-0", "t-1", "u-0"] {
+                let isr = world.state(of).unwrap().leader_and_isr.isr;
+                assert_eq!(isr.len(), world.assigned(of).len(), "{of}: {isr}");
+            }
+            assert_led(world, &[]);
+        },
+    },
+    Procedure {
+        name: "controlled shutdown",
+        before: led,
+        trigger: |world| {
+            world.ask_shutdown(1);
+        },
+        after: |world| {
+            assert_eq!(world.klamm().replies.unanswered(), []);
+            // A broker that was refused asks again.
+            let again = world.ask_shutdown(1);
+            world.settle();
+            let answer = world.answer_to(again);
+            let klamm::effect::Answer::ControlledShutdown(Ok(remaining)) = answer else {
+                panic!("{answer:?}");
+            };
+            assert_eq!(remaining, []);
+            // It is asked to stop, so it ends.
+            world.kill(1);
+            world.settle();
+            assert_led(
+                world,
+                &[
+                    ("t-0", "leader 2 isr [2,3]"),
+                    ("t-1", "leader 2 isr [2,3]"),
+                    ("u-0", "leader 3 isr [3]"),
+                ],
+            );
+        },
+    },
+];
+
+#[test]
+fn a_procedure_cut_off_at_any_call_still_ends_as_it_should() {
+    for procedure in &PROCEDURES {
+        for (how, cut) in CUTS {
+            for number in 0.. {
+                let mut world = (procedure.before)();
+                let was_there = world.klamm().runs();
+                if was_there {
+                    world.klamm().faults().at_call(number, cut());
+                }
+                (procedure.trigger)(&mut world);
+                if !was_there {
+                    world.klamm().faults().at_call(number, cut());
+                }
+                world.settle();
+                if world.klamm().faults().outstanding() > 0 {
+                    assert!(
+                        number > 1,
+                        "{}: {how} struck {number} times",
+                        procedure.name
+                    );
+                    break;
+                }
+                let call = world.klamm().faults().calls();
+                println!(
+                    "{}: {how} at call {number} of {}",
+                    procedure.name,
+                    call.len()
+                );
+                world.advance(61_000);
+                (procedure.after)(&mut world);
+            }
+        }
+    }
+}
+
+/// The tree without what a deposed klamm takes away: its own registration.
+fn tree(zookeeper: &klamm_sim::zookeeper::ZooKeeper) -> Vec<String> {
+    let dump = zookeeper.dump();
+    let lines = dump
+        .lines()
+        .filter(|line| !line.starts_with("/brokers/ids/9 "));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_procedure_fenced_at_any_call_writes_nothing_more_and_answers_whoever_waits() {
+    for procedure in &PROCEDURES {
+        for number in 0.. {
+            let mut world = (procedure.before)();
+            let tree_at_loss = Rc::new(RefCell::new(None));
+            let noted = tree_at_loss.clone();
+            let deposed = Fault::meanwhile(move |zookeeper| {
+                seize_role(zookeeper, BrokerId(2));
+                *noted.borrow_mut() = Some(tree(zookeeper));
+            });
+            let was_in_office = world.klamm().runs();
+            if !was_in_office {
+                (procedure.trigger)(&mut world);
+            }
+            let before = world.klamm().faults().calls().len();
+            world.klamm().faults().at_call(number, deposed);
+            if was_in_office {
+                (procedure.trigger)(&mut world);
+            }
+            world.settle();
+            if world.klamm().faults().outstanding() > 0 {
+                break;
+            }
+            let calls = world.klamm().faults().calls();
+            println!(
+                "{}: deposed at call {number}, {:?}",
+                procedure.name,
+                calls[before + number]
+            );
+            let (earlier, later) = calls[before..].split_at(number);
+            let in_office = was_in_office || earlier.contains(&Call::TakeRole);
+            if !in_office || later.contains(&Call::TakeRole) {
+                // Before its takeover it may take the role from the rival: that is what it is for.
+                assert!(world.klamm().is_active());
+                continue;
+            }
+            assert!(!world.klamm().is_active());
+            assert_eq!(Some(tree(&world.zookeeper)), *tree_at_loss.borrow());
+            let registered = world.zookeeper.look_children("/brokers/ids");
+            assert!(!registered.contains(&"9".to_owned()));
+            assert_eq!(world.klamm().channels.open(), []);
+            assert_eq!(world.klamm().replies.unanswered(), []);
+            world.advance(10_000);
+            (procedure.after)(&mut world);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Procedures of the controller, event by event, on the simulated ports. The cases are those of upstream's
+//! `ControllerIntegrationTest` that concern what klamm does so far, and what those leave out.
+//!
+//! Each test says what an operator, a broker or ZooKeeper would see; none looks into the controller.
+#![allow(clippy::unwrap_used)] // Helpers of tests are outside of `#[test]`.
+
+mod answers;
+mod brokers;
+mod failover;
+mod features;
+mod interrupted;
+mod isr;
+mod role;
+mod sanitise;
+mod shutdown;
+mod sweep;
+mod topics;

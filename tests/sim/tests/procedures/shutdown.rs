@@ -1,0 +1,172 @@
+//! Brokers leave gently: ControlledShutdown.
+
+use klamm::effect::{Answer, ReplyTo};
+use klamm::event::ControllerEvent;
+use klamm::model::{BrokerEpoch, BrokerId, KafkaError, TopicPartition};
+use klamm_sim::world::{World, partition};
+
+fn three(release: &str) -> World {
+    let mut world = World::led(&[1, 2, 3], release);
+    world.create_topic("t", &[&[1, 2, 3], &[2, 3, 1]]);
+    world.settle();
+    world.told();
+    world
+}
+
+fn remaining(world: &mut World, slot: ReplyTo) -> Result<Vec<TopicPartition>, KafkaError> {
+    match world.answer_to(slot) {
+        Answer::ControlledShutdown(remaining) => remaining,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn leave(world: &mut World, id: i32) -> Result<Vec<TopicPartition>, KafkaError> {
+    let slot = world.ask_shutdown(id);
+    world.settle();
+    remaining(world, slot)
+}
+
+#[test]
+fn leaders_move_first_then_followers_leave_the_in_sync_sets() {
+    let mut world = three("2.8");
+    assert_eq!(leave(&mut world, 1), Ok(Vec::new()));
+    assert_eq!(
+        world.told(),
+        [
+            "L{1,2,3} t-0 leader 2 isr [2,3] le 1",
+            "U{1,2,3} alive [1,2,3,9] t-0 leader 2 isr [2,3] le 1 offline [1]",
+            "S{1} t-1 le 0 keep",
+            "L{2,3} t-1 leader 2 isr [2,3] le 1",
+            "U{1,2,3} alive [1,2,3,9] t-1 leader 2 isr [2,3] le 1 offline [1]",
+            // Java says le 0 again, which brokers from 2.6 to 3.4.0 refuse (KAFKA-13972).
+            "S{1} t-1 le 1 keep",
+        ]
+    );
+    let fetches = world.broker(1, |broker| broker.replicas[&partition("t-1")].is_fetching);
+    assert!(!fetches, "it would rejoin the in-sync set at once");
+    world.kill(1);
+    world.settle();
+    let led = [world.led_by("t-0"), world.led_by("t-1")];
+    assert_eq!(led, ["leader 2 isr [2,3] le 1", "leader 2 isr [2,3] le 1"]);
+}
+
+#[test]
+fn no_partition_is_leaderless_at_any_moment_of_a_gentle_stop() {
+    let mut world = three("3.9");
+    leave(&mut world, 2).unwrap();
+    world.kill(2);
+    world.settle();
+    let leaderless: Vec<_> = world
+        .told()
+        .into_iter()
+        .filter(|line| line.contains("leader -1"))
+        .collect();
+    assert_eq!(leaderless, [""; 0]);
+    for of in ["t-0", "t-1"] {
+        let leader = world.state(of).unwrap().leader_and_isr.leader;
+        assert!(world.broker(leader.0, |broker| broker.leads(&partition(of)).is_some()));
+    }
+}
+
+#[test]
+fn brokers_leave_one_after_the_other_and_the_last_in_sync_replica_stays() {
+    let mut world = World::led(&[0, 1, 2], "2.8");
+    world.create_topic("t", &[&[0, 1, 2]]);
+    world.settle();
+    assert_eq!(leave(&mut world, 2), Ok(Vec::new()));
+    assert_eq!(world.led_by("t-0"), "leader 0 isr [0,1] le 1");
+    assert_eq!(leave(&mut world, 1), Ok(Vec::new()));
+    for id in [0, 1, 2] {
+        let told = world.cached_at(id, "t-0").unwrap();
+        assert!(told.starts_with("leader 0 isr [0] "), "{told}");
+    }
+    assert_eq!(leave(&mut world, 0), Ok(vec![partition("t-0")]));
+    assert!(world.led_by("t-0").starts_with("leader 0 isr [0] "));
+}
+
+#[test]
+fn two_brokers_that_leave_at_once_get_exact_answers() {
+    let mut world = World::led(&[1, 2, 3], "2.8");
+    world.create_topic("t", &[&[1, 2, 3], &[2, 1, 3], &[1, 2]]);
+    world.settle();
+    let (first, second) = (world.ask_shutdown(1), world.ask_shutdown(2));
+    world.settle();
+    assert_eq!(remaining(&mut world, first), Ok(Vec::new()));
+    assert_eq!(
+        remaining(&mut world, second),
+        Ok(vec![partition("t-2")]),
+        "nobody but 2 can lead t-2 while 1 is leaving"
+    );
+    assert!(world.led_by("t-0").starts_with("leader 3 isr [3] "));
+    assert!(world.led_by("t-1").starts_with("leader 3 isr [3] "));
+    assert!(world.led_by("t-2").starts_with("leader 2 isr [2] "));
+}
+
+#[test]
+fn a_partition_with_one_replica_is_neither_moved_nor_counted() {
+    let mut world = World::led(&[1, 2], "2.8");
+    world.create_topic("single", &[&[1]]);
+    world.settle();
+    world.told();
+    assert_eq!(leave(&mut world, 1), Ok(Vec::new()));
+    assert_eq!(world.led_by("single-0"), "leader 1 isr [1] le 0");
+}
+
+#[test]
+fn a_repeated_request_is_answered_the_same_and_moves_nothing() {
+    let mut world = three("2.8");
+    assert_eq!(leave(&mut world, 1), Ok(Vec::new()));
+    let led = [world.led_by("t-0"), world.led_by("t-1")];
+    assert_eq!(leave(&mut world, 1), Ok(Vec::new()));
+    assert_eq!([world.led_by("t-0"), world.led_by("t-1")], led);
+}
+
+#[test]
+fn a_request_of_a_former_incarnation_or_a_stranger_is_refused() {
+    let mut world = three("2.8");
+    let epoch = world.incarnation(1).epoch;
+    let mut ask = |id: i32, broker_epoch| {
+        let reply_to = world.klamm().open_slot();
+        world
+            .klamm()
+            .queue
+            .put(ControllerEvent::ControlledShutdown {
+                broker: BrokerId(id),
+                broker_epoch,
+                reply_to,
+            });
+        world.settle();
+        remaining(&mut world, reply_to)
+    };
+    let stale = Some(BrokerEpoch(epoch.0 - 1));
+    assert_eq!(ask(1, stale), Err(KafkaError::STALE_BROKER_EPOCH));
+    assert_eq!(ask(7, None), Err(KafkaError::BROKER_NOT_AVAILABLE));
+    assert_eq!(ask(1, None), Ok(Vec::new()), "old brokers send no epoch");
+}
+
+#[test]
+fn one_who_is_not_the_controller_says_so() {
+    let mut world = three("2.8");
+    world.java_takes_role(2);
+    world.settle();
+    assert_eq!(
+        leave(&mut world, 1),
+        Err(KafkaError::STALE_CONTROLLER_EPOCH)
+    );
+}
+
+#[test]
+fn a_leaving_broker_gets_no_new_leadership_until_it_has_bounced() {
+    let mut world = World::led(&[1, 2], "2.8");
+    leave(&mut world, 1).unwrap();
+    world.create_topic("t", &[&[1, 2]]);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2] le 0");
+    world.bounce(1);
+    world.settle();
+    world.create_topic("u", &[&[1, 2]]);
+    world.settle();
+    assert_eq!(world.led_by("u-0"), "leader 1 isr [1,2] le 0");
+    world.catch_up();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2,1] le 0");
+}
