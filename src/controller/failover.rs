@@ -8,7 +8,7 @@ use tracing::{info, warn};
 use super::topics::Unknown;
 use super::{KafkaController, log};
 use crate::effect::{Read, Term, ZkOutcome, ZkWrite};
-use crate::event::{ControllerEvent, Sweep};
+use crate::event::ControllerEvent;
 use crate::machine::partition::{self, OnlineChange};
 use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
@@ -224,13 +224,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     fn start_timers(&mut self) {
-        if !self.sweep_is_scheduled {
-            self.sweep_is_scheduled = true;
-            self.ports.clock.schedule(
-                self.settings.anti_entropy_period_ms,
-                ControllerEvent::AntiEntropy(Sweep::Begin),
-            );
-        }
+        self.schedule_sweep();
         if self.context.protocol() < InterBrokerProtocol::new(2, 1, 0) {
             self.ports
                 .clock

@@ -80,7 +80,7 @@ pub struct KafkaController<Z, B, R, C> {
     standing_by: Arc<str>,
     unclean_rule: UncleanRule,
     takeover_due_at_ms: Option<u64>,
-    sweep_is_scheduled: bool,
+    sweep_due_at_ms: Option<u64>,
 }
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -103,7 +103,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 default: settings.unclean_leader_election_enable,
             },
             takeover_due_at_ms: None,
-            sweep_is_scheduled: false,
+            sweep_due_at_ms: None,
             settings,
             ports,
         }
