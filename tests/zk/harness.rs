@@ -14,7 +14,7 @@ use klamm::model::{
     PartitionEpoch, ReplicaAssignment, SecurityProtocol, TopicName, TopicPartition,
 };
 use klamm::port::{Taking, Zk};
-use klamm::zk::{NoObserver, Session, Settings, StartError, ZkClient, znode};
+use klamm::zk::{Observer, Session, SessionState, Settings, StartError, ZkClient, znode};
 use klamm_rig::jars::Jars;
 use klamm_rig::run::Run;
 use klamm_rig::version::KafkaVersion;
@@ -157,7 +157,7 @@ impl Fixture {
         }
     }
 
-    /// Waits until klamm has another connection than one that is about to be cut.
+    /// Whose session an ephemeral node is.
     pub async fn ephemeral_owner(&self, path: &str) -> Option<i64> {
         let stat = self.others.check_stat(path).await.unwrap();
         stat.map(|stat| stat.ephemeral_owner)
@@ -178,7 +178,8 @@ pub async fn start(
         id,
     };
     let sink: Arc<dyn EventSink> = Arc::<Events>::clone(events);
-    Session::start(settings, sink, Arc::new(NoObserver)).await
+    let observer: Arc<dyn Observer> = Arc::<Events>::clone(events);
+    Session::start(settings, sink, observer).await
 }
 
 /// A klamm as it registers itself.
@@ -241,15 +242,39 @@ pub fn leader<E: std::fmt::Debug>(
 
 pub const FIRST: ControllerEpoch = ControllerEpoch(1);
 
-/// A queue that keeps all it was given.
+/// A queue that keeps all it was given, and counts requests and connections.
 #[derive(Default)]
 pub struct Events {
+    requests: AtomicU64,
+    connections: AtomicU64,
     log: Mutex<Vec<ControllerEvent>>,
     more: Notify,
     expiry: Mutex<Option<oneshot::Sender<()>>>,
 }
 
+impl Observer for Events {
+    fn request_done(&self, _took: Duration) {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn session_changed(&self, state: SessionState) {
+        if state == SessionState::Connected {
+            self.connections.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
 impl Events {
+    /// How many requests were answered so far.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::SeqCst)
+    }
+
+    /// How often a connection came up so far.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::SeqCst)
+    }
+
     pub fn seen(&self) -> Vec<ControllerEvent> {
         self.log.lock().unwrap().clone()
     }
