@@ -38,14 +38,13 @@ use crate::observe::telemetry::TelemetryError;
 use crate::observe::{HealthSnapshot, Metrics};
 use crate::port::Ports;
 use crate::state::ControllerSnapshot;
-use crate::zk::{Handover, Session, Settings, StartError, UnusableId, ZkClient};
+use crate::zk::{Handover, Session, Settings, StartError, UnusableId};
 use observer::SessionObserver;
 
 /// How long a role that was given up may stay vacant before it is only said so.
 const SUCCESSOR_WAIT_MS: u64 = 20_000;
-/// Anti-entropy where watches tell of changes, and where topics are polled.
+/// No lost watch outlives this.
 const ANTI_ENTROPY_PERIOD_MS: u64 = 60_000;
-const POLL_PERIOD_MS: u64 = 5_000;
 
 /// Why the process ends without having done what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -167,7 +166,7 @@ async fn serve(config: &Config) -> Result<(), RunError> {
         replies: published,
         clock: SystemClock::new(queue.clone(), handle),
     };
-    let settings = controller_settings(config, session.client());
+    let settings = controller_settings(config);
     let watched = Watched {
         metrics,
         health,
@@ -292,7 +291,7 @@ fn channel_config(config: &Config) -> ChannelConfig {
     }
 }
 
-fn controller_settings(config: &Config, client: &ZkClient) -> ControllerSettings {
+fn controller_settings(config: &Config) -> ControllerSettings {
     ControllerSettings {
         own_id: config.klamm_id,
         listeners: config.advertised_endpoints(),
@@ -303,11 +302,7 @@ fn controller_settings(config: &Config, client: &ZkClient) -> ControllerSettings
         takeover_delay_ms: config.takeover_delay_ms,
         protocol: config.inter_broker_protocol,
         unclean_leader_election_enable: config.unclean_leader_election_enable,
-        anti_entropy_period_ms: if client.topics_are_polled() {
-            POLL_PERIOD_MS
-        } else {
-            ANTI_ENTROPY_PERIOD_MS
-        },
+        anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
     }
 }
 

@@ -115,12 +115,6 @@ impl ZkClient {
         }
     }
 
-    /// Whether changes of some topics raise no event, so that a sweep every 5 s has to find them: ZooKeeper is older
-    /// than 3.6 and the topics' paths are longer than 64 KiB together.
-    pub fn topics_are_polled(&self) -> bool {
-        self.0.watches.topics_are_polled()
-    }
-
     /// Whether nodes are read in groups.
     pub(super) fn reads_in_groups(&self) -> bool {
         self.0.is_3_6.load(Ordering::Relaxed)

@@ -35,7 +35,9 @@ pub const KLAMM_IDS: &str = "/klamm/ids";
 /// While it exists no klamm contends for the role.
 pub const KLAMM_HOLD: &str = "/klamm/hold";
 
-/// The persistent paths that a first broker creates, parents before children. Upstream: `ZkData.PersistentZkPaths`.
+/// The persistent paths that a first broker creates, parents before children. All but `/latest_producer_id_block`: brokers
+/// create that one without data, which the client library can't, and fail on an empty text there.
+/// Upstream: `ZkData.PersistentZkPaths`.
 pub const BASE_PATHS: &[&str] = &[
     "/consumers",
     "/brokers",
@@ -52,7 +54,6 @@ pub const BASE_PATHS: &[&str] = &[
     "/admin",
     DELETE_TOPICS,
     ISR_CHANGE_NOTIFICATION,
-    PRODUCER_ID_BLOCK,
     LOG_DIR_EVENT_NOTIFICATION,
 ];
 

@@ -2,7 +2,8 @@
 //!
 //! From ZooKeeper 3.6 on one persistent recursive watch covers all topics; the rest are one-shot watches, armed by the
 //! reads that are done while an event is handled. All of them end with their connection: after the next one is up the
-//! keeper (`session`) has everything looked at again. Upstream: the `ZNodeChangeHandler`s in `KafkaController.scala`.
+//! keeper (`session`) has everything looked at again. No watch is ever sent again for a lost connection, so the 128 KiB
+//! of watched paths over which the client library never reconnects are no limit: below 3.6 each topic has its own watch. Upstream: the `ZNodeChangeHandler`s in `KafkaController.scala`.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -16,9 +17,6 @@ use zookeeper_client::{EventType, OneshotWatcher, PersistentWatcher, WatchedEven
 use super::paths::{self, TopicPath};
 use crate::event::{ControllerEvent, EventSink};
 use crate::model::{BrokerId, TopicName};
-
-/// Without a recursive watch: how many bytes of topics' paths are watched one by one. Beyond, topics are polled.
-pub(super) const MAX_WATCHED_TOPIC_PATH_BYTES: usize = 64 * 1024;
 
 /// What a one-shot watch is on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,8 +59,6 @@ pub(super) struct Watches {
 struct State {
     generation: u64,
     armed: BTreeSet<Target>,
-    topic_path_bytes: usize,
-    topics_are_polled: bool,
     recursive: Recursive,
 }
 
@@ -104,25 +100,14 @@ impl Watches {
         if state.generation != generation || state.armed.contains(target) {
             return false;
         }
-        if let Target::Topic(name) = target {
-            let bytes = paths::TOPICS.len() + 1 + name.as_str().len();
-            if state.topic_path_bytes + bytes > MAX_WATCHED_TOPIC_PATH_BYTES {
-                state.topics_are_polled = true;
-                return false;
-            }
-            state.topic_path_bytes += bytes;
-        }
         state.armed.insert(target.clone())
     }
 
     /// The watch fired, or was never set.
     pub fn disarm(&self, generation: u64, target: &Target) {
         let mut state = self.state(generation);
-        if state.generation != generation || !state.armed.remove(target) {
-            return;
-        }
-        if let Target::Topic(name) = target {
-            state.topic_path_bytes -= paths::TOPICS.len() + 1 + name.as_str().len();
+        if state.generation == generation {
+            state.armed.remove(target);
         }
     }
 
@@ -143,12 +128,6 @@ impl Watches {
         if state.generation == generation {
             state.recursive = Recursive::Armed;
         }
-    }
-
-    /// Whether some topics are not watched, so that somebody has to look at them from time to time.
-    pub fn topics_are_polled(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.topics_are_polled
     }
 
     /// Listens for the watches of one connection until it is aborted.
@@ -249,10 +228,6 @@ mod tests {
     use super::*;
     use crate::zk::session::NoEvents;
 
-    fn topic(number: usize) -> Target {
-        Target::Topic(TopicName::new(&format!("topic-{number:04}")))
-    }
-
     #[test]
     fn a_watch_is_armed_once_until_it_fires() {
         let watches = Watches::new(Arc::new(NoEvents));
@@ -273,27 +248,6 @@ mod tests {
             "a late event disarmed it"
         );
         assert!(!watches.must_arm(1, &Target::Controller));
-    }
-
-    #[test]
-    fn topics_beyond_64_kib_of_paths_are_polled() {
-        let watches = Watches::new(Arc::new(NoEvents));
-        let armed = (0..5000)
-            .filter(|number| watches.must_arm(1, &topic(*number)))
-            .count();
-        let bytes = "/brokers/topics/topic-0000".len();
-        assert_eq!(armed, MAX_WATCHED_TOPIC_PATH_BYTES / bytes);
-        assert!(watches.topics_are_polled());
-    }
-
-    #[test]
-    fn few_topics_are_not_polled_however_often_they_change() {
-        let watches = Watches::new(Arc::new(NoEvents));
-        for _ in 0..10_000 {
-            assert!(watches.must_arm(1, &topic(1)));
-            watches.disarm(1, &topic(1));
-        }
-        assert!(!watches.topics_are_polled());
     }
 
     #[test]

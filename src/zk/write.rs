@@ -143,7 +143,7 @@ impl ZkClient {
         mut items: Vec<Item>,
     ) -> Result<Outcomes, ZkFault> {
         let mut outcomes = Outcomes::with_capacity(items.len());
-        let mut losses = 0;
+        let (mut losses, mut failures) = (0, 0);
         while !items.is_empty() {
             let wire = self.wire(&mut access).await?;
             let sending = a_part_if_suspect(&items, losses);
@@ -163,6 +163,10 @@ impl ZkClient {
                     error,
                 }) => {
                     set_aside(&mut items, position, at_parent, &error, &mut outcomes);
+                    failures += 1;
+                    if failures > 1 {
+                        items = self.without_doomed(access, items, &mut outcomes).await?;
+                    }
                 }
                 Err(Failure::Request(error)) if wire.is_loss(&error) => {
                     self.lost(&mut access, &wire);
@@ -197,16 +201,35 @@ impl ZkClient {
         items: Vec<Item>,
         outcomes: &mut Outcomes,
     ) -> Result<Vec<Item>, ZkFault> {
-        let paths: Vec<String> = items
-            .iter()
-            .map(|item| item.operation.path().to_owned())
-            .collect();
+        self.without(performed, access, items, outcomes).await
+    }
+
+    /// Where one item after the other fails a group: finds all that will, so that not each costs a transaction.
+    async fn without_doomed(
+        &self,
+        access: Access,
+        items: Vec<Item>,
+        outcomes: &mut Outcomes,
+    ) -> Result<Vec<Item>, ZkFault> {
+        self.without(doomed, access, items, outcomes).await
+    }
+
+    /// Reads the items' nodes, and sets those aside whose outcome they show.
+    async fn without(
+        &self,
+        outcome: fn(&Operation, &Node) -> Option<ZkOutcome>,
+        access: Access,
+        items: Vec<Item>,
+        outcomes: &mut Outcomes,
+    ) -> Result<Vec<Item>, ZkFault> {
+        let path = |item: &Item| item.operation.path().to_owned();
+        let paths: Vec<String> = items.iter().map(path).collect();
         let nodes = self.nodes(access, &paths, OPERATIONS_A_GROUP).await?;
         let mut remaining = Vec::new();
         for (item, node) in items.into_iter().zip(&nodes) {
-            match performed(&item.operation, node) {
-                Performed::Yes(outcome) => outcomes.push((item.index, outcome)),
-                Performed::No => remaining.push(item),
+            match outcome(&item.operation, node) {
+                Some(outcome) => outcomes.push((item.index, outcome)),
+                None => remaining.push(item),
             }
         }
         Ok(remaining)
@@ -268,22 +291,30 @@ impl ZkClient {
         parents: &[String],
     ) -> Result<Vec<Option<Vec<String>>>, ZkFault> {
         if !self.reads_in_groups() {
-            let lists = stream::iter(parents).map(|parent| self.list(parent, None));
+            let list = async |parent: &String| match self.list(parent, None).await {
+                Err(ZkFault::Refused { .. }) => Ok(None),
+                other => other,
+            };
+            let lists = stream::iter(parents).map(list);
             return lists.buffered(OPERATIONS_A_GROUP).try_collect().await;
         }
         let group = async |parents: &[String]| {
             let mut access = access;
             let read = self.until_answered(&mut access, async |wire| {
                 let mut reader = wire.client.new_multi_reader();
-                for parent in parents {
-                    reader.add_get_children(parent)?;
-                }
-                reader.commit().await
+                let ask = |parent: &String| reader.add_get_children(parent).is_ok();
+                let asked: Vec<bool> = parents.iter().map(ask).collect();
+                let mut answers = reader.commit().await?.into_iter();
+                let answer = |asked: bool| {
+                    if asked {
+                        children(answers.next()?)
+                    } else {
+                        None
+                    }
+                };
+                Ok(asked.into_iter().map(answer).collect::<Vec<_>>())
             });
-            match read.await? {
-                Ok(answers) => Ok(answers.into_iter().map(children).collect()),
-                Err(error) => Err(refused(paths::TOPICS, error)),
-            }
+            read.await?.map_err(|error| refused(paths::TOPICS, error))
         };
         // A topic may have thousands of partitions: small groups keep the answers small.
         let groups = stream::iter(parents.chunks(50)).map(group);
@@ -525,35 +556,149 @@ fn set_aside(
     });
 }
 
-/// Whether a write whose answer was lost had been performed.
-#[derive(Debug, PartialEq)]
-enum Performed {
-    Yes(ZkOutcome),
-    No,
+/// What a write will end in, as far as its node shows before it is sent.
+fn doomed(operation: &Operation, node: &Node) -> Option<ZkOutcome> {
+    match (operation, node) {
+        (Operation::Create(..), Node::Found(..)) => Some(ZkOutcome::AlreadyExists),
+        (Operation::Set(..) | Operation::Delete(_), Node::Missing) => Some(ZkOutcome::Missing),
+        (Operation::Set(_, _, expected), Node::Found(_, stat)) => {
+            (stat.version != *expected).then_some(ZkOutcome::VersionConflict)
+        }
+        _ => None,
+    }
 }
 
-/// Compares what was to be written with what is there. Nobody else writes the very bytes that we write under our epoch.
-fn performed(operation: &Operation, node: &Node) -> Performed {
-    use Performed::{No, Yes};
-    let written = |version| Yes(ZkOutcome::Written { version });
+/// What a write whose answer was lost has ended in; `None`: it was not performed. Nobody else writes the very bytes that
+/// we write under our epoch.
+fn performed(operation: &Operation, node: &Node) -> Option<ZkOutcome> {
+    let written = |version| Some(ZkOutcome::Written { version });
     match (operation, node) {
-        (_, Node::Refused(_)) => No,
-        (Operation::CreateParent(_), Node::Found(..)) => written(0),
-        (Operation::CreateParent(_) | Operation::Create(..), Node::Missing) => No,
-        (Operation::Create(_, data), Node::Found(found, stat)) => match data == found {
-            true => written(stat.version),
-            false => Yes(ZkOutcome::AlreadyExists),
-        },
-        (Operation::Set(..), Node::Missing) => Yes(ZkOutcome::Missing),
-        (Operation::Set(_, data, expected), Node::Found(found, stat)) => {
-            let ours = data == found && stat.version == expected.wrapping_add(1);
-            match (ours, stat.version == *expected) {
-                (true, _) => written(stat.version),
-                (false, true) => No,
-                (false, false) => Yes(ZkOutcome::VersionConflict),
-            }
+        (Operation::CreateParent(_), Node::Found(..)) | (Operation::Delete(_), Node::Missing) => {
+            written(0)
         }
-        (Operation::Delete(_), Node::Missing) => written(0),
-        (Operation::Delete(_), Node::Found(..)) => No,
+        (Operation::Create(_, data), Node::Found(found, stat)) if data == found => {
+            written(stat.version)
+        }
+        (Operation::Set(_, data, expected), Node::Found(found, stat))
+            if data == found && stat.version == expected.wrapping_add(1) =>
+        {
+            written(stat.version)
+        }
+        (Operation::Delete(_), _) => None,
+        (other, node) => doomed(other, node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(index: usize, operation: Operation) -> Item {
+        Item {
+            index,
+            parent: None,
+            operation,
+        }
+    }
+
+    fn delete(index: usize, path: &str) -> Item {
+        item(index, Operation::Delete(path.to_owned()))
+    }
+
+    fn under(index: usize, topic: &str) -> Item {
+        let partition = format!("/brokers/topics/{topic}/partitions/{index}");
+        Item {
+            index,
+            operation: Operation::Create(format!("{partition}/state"), Vec::new()),
+            parent: Some(Operation::CreateParent(partition)),
+        }
+    }
+
+    fn indexes(items: &[Item]) -> Vec<usize> {
+        items.iter().map(|item| item.index).collect()
+    }
+
+    #[test]
+    fn writes_of_one_path_go_in_waves() {
+        let items = [
+            delete(0, "/a"),
+            delete(1, "/b"),
+            delete(2, "/a"),
+            delete(3, "/a"),
+        ];
+        let waves = waves(items.into());
+        let waves: Vec<_> = waves.iter().map(|wave| indexes(wave)).collect();
+        assert_eq!(waves, [vec![0, 1], vec![2], vec![3]]);
+    }
+
+    #[test]
+    fn a_group_is_bounded_by_operations_and_by_bytes() {
+        let many: Vec<Item> = (0..1_000).map(|index| under(index, "t")).collect();
+        let sizes: Vec<usize> = groups(many).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [200, 200, 200, 200, 200]);
+
+        let large = |index| {
+            item(
+                index,
+                Operation::Set(format!("/{index}"), vec![0; 300_000], 0),
+            )
+        };
+        let sizes: Vec<usize> = groups((0..5).map(large).collect())
+            .iter()
+            .map(Vec::len)
+            .collect();
+        assert_eq!(sizes, [2, 2, 1]);
+        let huge = item(0, Operation::Set("/huge".to_owned(), vec![0; 900_000], 0));
+        assert_eq!(groups(vec![huge, delete(1, "/a")]).len(), 2);
+        assert!(groups(Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn only_large_groups_shrink_when_connections_are_lost_over_them() {
+        let small: Vec<Item> = (0..100).map(|index| delete(index, "/a")).collect();
+        assert_eq!(a_part_if_suspect(&small, 50), 100);
+        let large = |index| {
+            item(
+                index,
+                Operation::Set(format!("/{index}"), vec![0; 9_000], 0),
+            )
+        };
+        let large: Vec<Item> = (0..64).map(large).collect();
+        let parts: Vec<usize> = (0..10)
+            .map(|losses| a_part_if_suspect(&large, losses))
+            .collect();
+        assert_eq!(parts, [64, 64, 32, 16, 8, 4, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_parent_that_exists_costs_nothing_and_one_without_place_costs_its_topic() {
+        let mut items: Vec<Item> = vec![under(0, "t"), under(1, "t"), under(2, "u"), under(3, "t")];
+        let mut outcomes = Outcomes::new();
+        set_aside(&mut items, 1, true, &Error::NodeExists, &mut outcomes);
+        assert!(outcomes.is_empty());
+        assert!(items[1].parent.is_none());
+        set_aside(&mut items, 0, true, &Error::NoNode, &mut outcomes);
+        assert_eq!(indexes(&items), [1, 2]);
+        assert_eq!(outcomes, [(0, ZkOutcome::Missing), (3, ZkOutcome::Missing)]);
+    }
+
+    #[test]
+    fn the_outcome_of_a_failed_write_is_its_kind_of_failure() {
+        let table = [
+            (Error::BadVersion, ZkOutcome::VersionConflict),
+            (Error::NodeExists, ZkOutcome::AlreadyExists),
+            (Error::NoNode, ZkOutcome::Missing),
+            (
+                Error::NoAuth,
+                ZkOutcome::Refused("/a: not authorized".to_owned()),
+            ),
+        ];
+        for (error, expected) in table {
+            let mut items = vec![delete(7, "/a"), delete(8, "/b")];
+            let mut outcomes = Outcomes::new();
+            set_aside(&mut items, 0, false, &error, &mut outcomes);
+            assert_eq!(outcomes, [(7, expected)]);
+            assert_eq!(indexes(&items), [8]);
+        }
     }
 }

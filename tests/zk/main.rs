@@ -1,0 +1,12 @@
+//! `klamm::zk` against genuine ZooKeeper servers, 3.8, 3.5 and 3.4, with connections that are cut for real.
+
+#![allow(clippy::unwrap_used)]
+
+mod harness;
+mod proxy;
+
+mod faults;
+mod handover;
+mod reads;
+mod role;
+mod writes;
