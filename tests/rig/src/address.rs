@@ -26,7 +26,9 @@ impl Address {
     /// # Errors
     /// When a thousand of them are taken, or the system refuses to bind loopback addresses other than 127.0.0.1.
     pub fn reserve() -> Result<Self> {
-        let now_nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
+        let now_nanos = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |now| now.subsec_nanos());
         let mut seed = u64::from(std::process::id()) << 32 | u64::from(now_nanos);
         let mut last = None;
         for _ in 0..ATTEMPTS {
@@ -40,7 +42,9 @@ impl Address {
             }
         }
         match last {
-            Some((ip, error)) => bail!("no loopback address is free; the last try was {ip}:{GUARD_PORT}: {error}"),
+            Some((ip, error)) => {
+                bail!("no loopback address is free; the last try was {ip}:{GUARD_PORT}: {error}")
+            }
             None => bail!("no loopback address was tried"),
         }
     }
@@ -76,6 +80,9 @@ mod tests {
         ips.sort();
         ips.dedup();
         assert_eq!(ips.len(), 20);
-        assert!(ips.iter().all(|ip| ip.is_loopback() && *ip != Ipv4Addr::LOCALHOST));
+        assert!(
+            ips.iter()
+                .all(|ip| ip.is_loopback() && *ip != Ipv4Addr::LOCALHOST)
+        );
     }
 }

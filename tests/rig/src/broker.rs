@@ -31,7 +31,7 @@ pub struct BrokerPlan {
     pub zookeeper: String,
     /// Brokers in the cluster: bounds the replication factors.
     pub brokers: usize,
-    /// Further properties; a key given here replaces the rig's.
+    /// Further properties; a key given here replaces the rig's, and `{ip}` stands for the run's address.
     pub properties: Vec<(String, String)>,
 }
 
@@ -77,7 +77,13 @@ impl Broker {
             talk: Talk::None,
         };
         let process = Process::start(launch)?;
-        Ok(Self { id, version: jars.version, address, config, process })
+        Ok(Self {
+            id,
+            version: jars.version,
+            address,
+            config,
+            process,
+        })
     }
 
     /// Waits until the broker is registered in ZooKeeper and answers on its port; returns how long that took.
@@ -89,10 +95,16 @@ impl Broker {
         let what = format!("{} to be registered and to answer", self.process.name());
         let (_, took) = wait::until(&what, START_TIMEOUT, || {
             if let Some(status) = self.process.ended_by_itself() {
-                return Ok(Seen::Not(format!("it ended with {status}; its log: {}", self.process.log().display())));
+                return Ok(Seen::Never(format!(
+                    "it ended with {status}; its log: {}",
+                    self.process.log().display()
+                )));
             }
             if zk.registration(id)?.is_none() {
-                return Ok(Seen::Not(format!("no /brokers/ids/{id}; its log: {}", self.process.log().display())));
+                return Ok(Seen::Not(format!(
+                    "no /brokers/ids/{id}; its log: {}",
+                    self.process.log().display()
+                )));
             }
             Connection::open(&address)?.api_versions()?;
             Ok(Seen::Done(()))
@@ -117,7 +129,9 @@ impl Broker {
         let (_, took) = wait::until(&what, Duration::from_secs(30), || {
             Ok(match zk.registration(id)? {
                 None => Seen::Done(()),
-                Some(registration) => Seen::Not(format!("session {:#x} holds it", registration.session)),
+                Some(registration) => {
+                    Seen::Not(format!("session {:#x} holds it", registration.session))
+                }
             })
         })?;
         Ok(took)
@@ -140,9 +154,17 @@ fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
     let defaults = [
         ("broker.id", plan.id.to_string()),
         ("listeners", format!("PLAINTEXT://{address}")),
-        ("log.dirs", run.data(&format!("broker-{}", plan.id)).display().to_string()),
+        (
+            "log.dirs",
+            run.data(&format!("broker-{}", plan.id))
+                .display()
+                .to_string(),
+        ),
         ("zookeeper.connect", plan.zookeeper.clone()),
-        ("zookeeper.session.timeout.ms", SESSION_TIMEOUT_MS.to_string()),
+        (
+            "zookeeper.session.timeout.ms",
+            SESSION_TIMEOUT_MS.to_string(),
+        ),
         ("zookeeper.connection.timeout.ms", "30000".to_owned()),
         ("inter.broker.protocol.version", plan.ibp.to_string()),
         ("controlled.shutdown.enable", "true".to_owned()),
@@ -155,7 +177,10 @@ fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
         ("min.insync.replicas", in_sync.to_string()),
         ("offsets.topic.replication.factor", replication.to_string()),
         ("offsets.topic.num.partitions", "5".to_owned()),
-        ("transaction.state.log.replication.factor", replication.to_string()),
+        (
+            "transaction.state.log.replication.factor",
+            replication.to_string(),
+        ),
         ("transaction.state.log.min.isr", in_sync.to_string()),
         ("transaction.state.log.num.partitions", "5".to_owned()),
         ("group.initial.rebalance.delay.ms", "0".to_owned()),
@@ -175,6 +200,7 @@ fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
         }
     }
     for (key, value) in &plan.properties {
+        let value = value.replace("{ip}", &run.address.to_string());
         text.push_str(&format!("{key}={value}\n"));
     }
     text

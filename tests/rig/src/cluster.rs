@@ -9,11 +9,13 @@ use anyhow::{Context, Result, bail};
 use crate::broker::{Broker, BrokerPlan};
 use crate::client::{Traffic, TrafficPlan};
 use crate::jars::Jars;
-use crate::klamm::{self, Klamm, KlammPlan};
+use crate::klamm::{Klamm, KlammPlan};
+use crate::proxy::Proxy;
 use crate::run::Run;
+use crate::stories::Leading;
 use crate::tools::Tool;
 use crate::version::{Ibp, KafkaVersion};
-use crate::zk::Zk;
+use crate::zk::{TopicPartition, Zk};
 use crate::zookeeper::ZooKeeper;
 
 /// What a story's cluster is made of.
@@ -28,6 +30,8 @@ pub struct ClusterPlan {
     pub chroot: String,
     /// Further properties of every broker.
     pub properties: Vec<(String, String)>,
+    /// Whether klamm is to lead, or the brokers' own controller.
+    pub leading: Leading,
 }
 
 impl ClusterPlan {
@@ -39,6 +43,7 @@ impl ClusterPlan {
             zookeeper: KafkaVersion::V3_9_2,
             chroot: String::new(),
             properties: Vec::new(),
+            leading: Leading::Klamm,
         }
     }
 
@@ -57,6 +62,10 @@ impl ClusterPlan {
 #[derive(Debug)]
 pub struct Cluster {
     pub traffic: Option<Traffic>,
+    /// Stands between klamm and ZooKeeper in stories that cut connections.
+    pub proxy: Option<Proxy>,
+    /// Topics whose names begin so are broken on purpose; nobody waits for them.
+    pub overlooked: Option<&'static str>,
     pub klamms: BTreeMap<i32, Klamm>,
     pub brokers: BTreeMap<i32, Broker>,
     pub zookeeper: ZooKeeper,
@@ -79,10 +88,21 @@ impl Cluster {
             Zk::new(&zookeeper.connect).create(&plan.chroot, b"")?;
         }
         let zk = Zk::new(&connect);
-        let mut cluster =
-            Self { traffic: None, klamms: BTreeMap::new(), brokers: BTreeMap::new(), zookeeper, zk, plan, run };
+        let mut cluster = Self {
+            traffic: None,
+            proxy: None,
+            overlooked: None,
+            klamms: BTreeMap::new(),
+            brokers: BTreeMap::new(),
+            zookeeper,
+            zk,
+            plan,
+            run,
+        };
         let logs = cluster.run.logs().display().to_string();
-        cluster.start_brokers(&connect).with_context(|| format!("the cluster does not come up; its logs: {logs}"))?;
+        cluster
+            .start_brokers(&connect)
+            .with_context(|| format!("the cluster does not come up; its logs: {logs}"))?;
         Ok(cluster)
     }
 
@@ -104,9 +124,29 @@ impl Cluster {
         Ok(())
     }
 
+    /// Brokers, protocol and ZooKeeper in a few words.
+    pub fn described(&self) -> String {
+        let brokers: Vec<String> = self
+            .brokers
+            .values()
+            .map(|broker| format!("{} ({})", broker.id, broker.version))
+            .collect();
+        format!(
+            "brokers {} at IBP {}, ZooKeeper of {}, on {}",
+            brokers.join(", "),
+            self.plan.ibp,
+            self.plan.zookeeper,
+            self.run.address
+        )
+    }
+
     /// `bootstrap.servers` naming the genuine brokers.
     pub fn bootstrap(&self) -> String {
-        self.brokers.values().map(|broker| broker.address.clone()).collect::<Vec<_>>().join(",")
+        self.brokers
+            .values()
+            .map(|broker| broker.address.clone())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     /// The ids of the genuine brokers, up or not.
@@ -114,12 +154,22 @@ impl Cluster {
         self.brokers.keys().copied().collect()
     }
 
+    /// Whether a partition must be led and in sync for the cluster to be at rest.
+    pub fn counts(&self, partition: &TopicPartition) -> bool {
+        self.overlooked
+            .is_none_or(|prefix| !partition.topic.starts_with(prefix))
+    }
+
     pub fn broker(&mut self, id: i32) -> Result<&mut Broker> {
-        self.brokers.get_mut(&id).with_context(|| format!("the cluster has no broker {id}"))
+        self.brokers
+            .get_mut(&id)
+            .with_context(|| format!("the cluster has no broker {id}"))
     }
 
     pub fn klamm(&mut self, id: i32) -> Result<&mut Klamm> {
-        self.klamms.get_mut(&id).with_context(|| format!("no klamm {id} was started"))
+        self.klamms
+            .get_mut(&id)
+            .with_context(|| format!("no klamm {id} was started"))
     }
 
     pub fn traffic(&mut self) -> Result<&mut Traffic> {
@@ -130,7 +180,12 @@ impl Cluster {
     pub fn answering_brokers(&mut self) -> Vec<(i32, String)> {
         self.brokers
             .iter_mut()
-            .filter_map(|(id, broker)| broker.process.is_running().then(|| (*id, broker.address.clone())))
+            .filter_map(|(id, broker)| {
+                broker
+                    .process
+                    .is_running()
+                    .then(|| (*id, broker.address.clone()))
+            })
             .collect()
     }
 
@@ -142,7 +197,10 @@ impl Cluster {
         let plan = KlammPlan {
             id,
             broker_config: self.first_config()?,
-            overrides: overrides.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            overrides: overrides
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
         };
         let klamm = Klamm::start(&self.run, &plan)?;
         self.klamms.insert(id, klamm);
@@ -151,28 +209,26 @@ impl Cluster {
 
     /// The server.properties of the first broker.
     pub fn first_config(&self) -> Result<PathBuf> {
-        let first = self.brokers.values().next().context("the cluster has no broker")?;
+        let first = self
+            .brokers
+            .values()
+            .next()
+            .context("the cluster has no broker")?;
         Ok(first.config.clone())
-    }
-
-    /// Starts a klamm that takes the role from whoever has it, and waits until it has it; returns how long that took
-    /// from its start.
-    ///
-    /// # Errors
-    /// When it does not get the role within half a minute.
-    pub fn let_klamm_lead(&mut self) -> Result<Duration> {
-        self.start_klamm(klamm::FIRST_ID, &[])?;
-        self.wait_controller(klamm::FIRST_ID, Duration::from_secs(30))
     }
 
     /// Starts the Java client, producing to `topics` (which must exist, with so many partitions each).
     ///
     /// # Errors
     /// When it does not start, or does not see the topics.
-    pub fn start_traffic(&mut self, topics: &[(&str, usize)], records_per_second: u32) -> Result<()> {
+    pub fn start_traffic(
+        &mut self,
+        topics: &[(&str, usize)],
+        records_per_second: u32,
+    ) -> Result<()> {
         let plan = TrafficPlan {
             bootstrap: self.bootstrap(),
-            idempotent: self.plan.ibp.producer_ids_from_controller(),
+            idempotent: true,
             records_per_second,
             group: Some("readers".to_owned()),
         };
@@ -203,8 +259,12 @@ impl Cluster {
         if verdict.faults.is_empty() {
             return Ok(verdict.to_string());
         }
-        let first: Vec<String> =
-            verdict.faults.iter().take(10).map(|(partition, fault)| format!("{partition}: {fault}")).collect();
+        let first: Vec<String> = verdict
+            .faults
+            .iter()
+            .take(10)
+            .map(|(partition, fault)| format!("{partition}: {fault}"))
+            .collect();
         bail!("{verdict}:\n  {}", first.join("\n  "))
     }
 
@@ -226,8 +286,14 @@ impl Cluster {
     /// When the node cannot be created.
     pub fn create_topic(&self, topic: &str, partitions: usize, replication: usize) -> Result<()> {
         let ids: Vec<i32> = self.brokers.keys().copied().collect();
-        self.zk.create(&format!("/config/topics/{topic}"), br#"{"version":1,"config":{}}"#)?;
-        self.zk.create(&format!("/brokers/topics/{topic}"), &assignment(&ids, partitions, replication))
+        self.zk.create(
+            &format!("/config/topics/{topic}"),
+            br#"{"version":1,"config":{}}"#,
+        )?;
+        self.zk.create(
+            &format!("/brokers/topics/{topic}"),
+            &assignment(&ids, partitions, replication),
+        )
     }
 }
 
@@ -235,10 +301,17 @@ impl Cluster {
 pub fn assignment(ids: &[i32], partitions: usize, replication: usize) -> Vec<u8> {
     let partitions: serde_json::Map<String, serde_json::Value> = (0..partitions)
         .map(|partition| {
-            let replicas: Vec<i32> =
-                ids.iter().cycle().skip(partition % ids.len().max(1)).take(replication.min(ids.len())).copied().collect();
+            let replicas: Vec<i32> = ids
+                .iter()
+                .cycle()
+                .skip(partition % ids.len().max(1))
+                .take(replication.min(ids.len()))
+                .copied()
+                .collect();
             (partition.to_string(), serde_json::json!(replicas))
         })
         .collect();
-    serde_json::json!({"version": 1, "partitions": partitions}).to_string().into_bytes()
+    serde_json::json!({"version": 1, "partitions": partitions})
+        .to_string()
+        .into_bytes()
 }

@@ -16,7 +16,12 @@ pub fn arm() {
     static ARMED: Once = Once::new();
     ARMED.call_once(|| {
         std::thread::spawn(|| {
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+            else {
+                return;
+            };
             if runtime.block_on(interrupted()).is_some() {
                 process::kill_all();
                 run::remove_all_data();

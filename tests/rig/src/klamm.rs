@@ -56,16 +56,26 @@ impl Klamm {
     /// When the binary cannot be built, or the process cannot be started.
     pub fn start(run: &Run, plan: &KlammPlan) -> Result<Self> {
         let id = plan.id;
-        let (address, http) = (run.address.port(nth_port(FIRST_LISTENER_PORT, id)), run.address.port(nth_port(FIRST_HTTP_PORT, id)));
-        let config = run.conf(&format!("klamm-{id}.properties"));
-        let broker = fs::read_to_string(&plan.broker_config)
-            .with_context(|| format!("cannot read {}", plan.broker_config.display()))?;
-        let text = format!(
-            "{broker}\nklamm.id={id}\nklamm.listeners=PLAINTEXT://{address}\nklamm.http.listen={http}\n"
+        let (address, http) = (
+            run.address.port(nth_port(FIRST_LISTENER_PORT, id)),
+            run.address.port(nth_port(FIRST_HTTP_PORT, id)),
         );
-        fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
+        let config = run.conf(&format!("klamm-{id}.properties"));
+        let (its_id, listener) = (id.to_string(), format!("PLAINTEXT://{address}"));
+        let keys = [
+            ("klamm.id", its_id.as_str()),
+            ("klamm.listeners", &listener),
+            ("klamm.http.listen", &http),
+        ];
+        rewrite(&plan.broker_config, &config, &keys, &[])?;
         let process = Process::start(launch(run, id, &config, &plan.overrides)?)?;
-        Ok(Self { id, address, http, config, process })
+        Ok(Self {
+            id,
+            address,
+            http,
+            config,
+            process,
+        })
     }
 
     /// SIGTERM: klamm releases the role and ends.
@@ -89,7 +99,13 @@ impl Klamm {
         let (status, body) = self.get("/metrics")?;
         ensure!(status == 200, "/metrics answers {status}");
         body.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+            .find_map(|line| {
+                line.strip_prefix(name)?
+                    .strip_prefix(' ')?
+                    .trim()
+                    .parse()
+                    .ok()
+            })
             .with_context(|| format!("/metrics holds no `{name}`"))
     }
 
@@ -101,10 +117,17 @@ impl Klamm {
         let http = self.http.clone();
         let (_, took) = wait::until("klamm to be ready", Duration::from_secs(30), || {
             if let Some(status) = self.process.ended_by_itself() {
-                return Ok(Seen::Not(format!("it ended with {status}; its log: {}", self.process.log().display())));
+                return Ok(Seen::Never(format!(
+                    "it ended with {status}; its log: {}",
+                    self.process.log().display()
+                )));
             }
             let (status, body) = http_get(&http, "/readyz")?;
-            Ok(if status == 200 { Seen::Done(()) } else { Seen::Not(format!("/readyz answers {status}: {body}")) })
+            Ok(if status == 200 {
+                Seen::Done(())
+            } else {
+                Seen::Not(format!("/readyz answers {status}: {body}"))
+            })
         })?;
         Ok(took)
     }
@@ -116,12 +139,19 @@ impl Klamm {
     /// When it does not end with success, with what it printed.
     pub fn command(&self, run: &Run, command: &str) -> Result<Duration> {
         static COMMANDS: AtomicU32 = AtomicU32::new(1);
-        let log = run.log(&format!("klamm-{command}-{}.log", COMMANDS.fetch_add(1, Ordering::Relaxed)));
+        let log = run.log(&format!(
+            "klamm-{command}-{}.log",
+            COMMANDS.fetch_add(1, Ordering::Relaxed)
+        ));
         let started = std::time::Instant::now();
         let mut process = Process::start(Launch {
             name: format!("klamm {command}"),
             program: binary()?,
-            arguments: vec![command.to_owned(), "--config".to_owned(), self.config.display().to_string()],
+            arguments: vec![
+                command.to_owned(),
+                "--config".to_owned(),
+                self.config.display().to_string(),
+            ],
             environment: Vec::new(),
             log: log.clone(),
             talk: Talk::None,
@@ -144,18 +174,56 @@ pub fn run_to_end(run: &Run, name: &str, config: &Path) -> Result<(ExitStatus, S
     let mut process = Process::start(Launch {
         name: format!("klamm ({name})"),
         program: binary()?,
-        arguments: vec!["run".to_owned(), "--config".to_owned(), config.display().to_string()],
+        arguments: vec![
+            "run".to_owned(),
+            "--config".to_owned(),
+            config.display().to_string(),
+        ],
         environment: Vec::new(),
         log: log.clone(),
         talk: Talk::None,
     })?;
     let status = process.wait_end(Duration::from_secs(30));
     let said = fs::read_to_string(&log).unwrap_or_default();
-    Ok((status.with_context(|| format!("klamm should have refused to start; it said:\n{said}"))?, said))
+    Ok((
+        status.with_context(|| format!("klamm should have refused to start; it said:\n{said}"))?,
+        said,
+    ))
+}
+
+/// Writes the properties of `from` to `to`, with `lines` in the place of lines of the same key, and without those of
+/// the keys `without`.
+///
+/// # Errors
+/// When one cannot be read or the other written.
+pub fn rewrite(from: &Path, to: &Path, lines: &[(&str, &str)], without: &[&str]) -> Result<()> {
+    let text =
+        fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let goes = |line: &str| {
+        let key = line.split('=').next().unwrap_or(line);
+        without.contains(&key) || lines.iter().any(|(new, _)| *new == key)
+    };
+    let mut kept: Vec<String> = text
+        .lines()
+        .filter(|line| !goes(line))
+        .map(str::to_owned)
+        .collect();
+    // The last of several lines for one key is the one that was meant.
+    for (index, (key, value)) in lines.iter().enumerate() {
+        if !lines.iter().skip(index + 1).any(|(later, _)| later == key) {
+            kept.push(format!("{key}={value}"));
+        }
+    }
+    kept.push(String::new());
+    fs::write(to, kept.join("\n")).with_context(|| format!("cannot write {}", to.display()))
 }
 
 fn launch(run: &Run, id: i32, config: &Path, overrides: &[(String, String)]) -> Result<Launch> {
-    let mut arguments = vec!["run".to_owned(), "--config".to_owned(), config.display().to_string()];
+    let mut arguments = vec![
+        "run".to_owned(),
+        "--config".to_owned(),
+        config.display().to_string(),
+    ];
     for (key, value) in overrides {
         arguments.push("--override".to_owned());
         arguments.push(format!("{key}={value}"));
@@ -199,7 +267,14 @@ fn build() -> Result<PathBuf> {
     let profile = workspace::profile_dir()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.current_dir(workspace::root()).args(["build", "--quiet", "--package", "klamm", "--bin", "klamm"]);
+    command.current_dir(workspace::root()).args([
+        "build",
+        "--quiet",
+        "--package",
+        "klamm",
+        "--bin",
+        "klamm",
+    ]);
     match profile.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => {}
         Some(name) => {
@@ -207,18 +282,30 @@ fn build() -> Result<PathBuf> {
         }
     }
     command.arg("--target-dir").arg(workspace::target_dir()?);
-    let output = command.output().context("cannot start cargo to build klamm")?;
-    ensure!(output.status.success(), "klamm cannot be built:\n{}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .output()
+        .context("cannot start cargo to build klamm")?;
+    ensure!(
+        output.status.success(),
+        "klamm cannot be built:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(profile.join("klamm"))
 }
 
 /// One HTTP/1.1 request, answered to the end of the connection.
 fn http_get(address: &str, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).with_context(|| format!("nobody listens on http://{address}"))?;
+    let mut stream = TcpStream::connect(address)
+        .with_context(|| format!("nobody listens on http://{address}"))?;
     stream.set_read_timeout(Some(Duration::from_secs(3)))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(|| format!("http://{address}{path} does not answer"))?;
+    stream
+        .read_to_string(&mut answer)
+        .with_context(|| format!("http://{address}{path} does not answer"))?;
     let status = answer
         .split_whitespace()
         .nth(1)

@@ -67,7 +67,12 @@ impl Process {
     /// When its log cannot be opened or the program cannot be started.
     pub fn start(launch: Launch) -> Result<Self> {
         let child = spawn_child(&launch)?;
-        Ok(Self { launch, child, wish: Wish::Runs, status: None })
+        Ok(Self {
+            launch,
+            child,
+            wish: Wish::Runs,
+            status: None,
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -130,7 +135,11 @@ impl Process {
     /// SIGTERM without waiting.
     pub fn ask_to_stop(&mut self) -> Result<()> {
         self.wish = Wish::Ended;
-        if self.is_alive() { self.signal(Signal::SIGTERM) } else { Ok(()) }
+        if self.is_alive() {
+            self.signal(Signal::SIGTERM)
+        } else {
+            Ok(())
+        }
     }
 
     /// SIGSTOP: the process holds its connections and answers nothing.
@@ -196,8 +205,13 @@ impl Process {
     }
 
     fn signal(&mut self, signal: Signal) -> Result<()> {
-        killpg(group_of(self.child.id()), signal)
-            .with_context(|| format!("cannot send {signal} to {} (pid {})", self.launch.name, self.pid()))
+        killpg(group_of(self.child.id()), signal).with_context(|| {
+            format!(
+                "cannot send {signal} to {} (pid {})",
+                self.launch.name,
+                self.pid()
+            )
+        })
     }
 }
 
@@ -240,8 +254,13 @@ fn spawn_child(launch: &Launch) -> Result<Child> {
         .envs(launch.environment.iter().map(|(key, value)| (key, value)))
         .process_group(0);
     connect(&mut command, launch.talk, log)?;
-    let child = spawn_by_the_lasting_thread(command)
-        .with_context(|| format!("cannot start {} ({})", launch.name, launch.program.display()))?;
+    let child = spawn_by_the_lasting_thread(command).with_context(|| {
+        format!(
+            "cannot start {} ({})",
+            launch.name,
+            launch.program.display()
+        )
+    })?;
     lock_live().insert(child.id());
     Ok(child)
 }
@@ -249,10 +268,16 @@ fn spawn_child(launch: &Launch) -> Result<Child> {
 fn connect(command: &mut Command, talk: Talk, log: File) -> Result<()> {
     match talk {
         Talk::None => {
-            command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+            command
+                .stdin(Stdio::null())
+                .stdout(log.try_clone()?)
+                .stderr(log);
         }
         Talk::Piped => {
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+            command
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(log);
         }
     }
     Ok(())
@@ -274,7 +299,11 @@ fn spawn_by_the_lasting_thread(command: Command) -> io::Result<Child> {
     });
     let gone = || io::Error::other("the thread that starts children is gone");
     let (answer, child) = sync_channel(1);
-    spawner.lock().unwrap_or_else(PoisonError::into_inner).send((command, answer)).map_err(|_| gone())?;
+    spawner
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .send((command, answer))
+        .map_err(|_| gone())?;
     child.recv().map_err(|_| gone())?
 }
 
@@ -283,7 +312,8 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Process {
-        let log = std::env::temp_dir().join(format!("klamm-rig-process-{}.log", std::process::id()));
+        let log =
+            std::env::temp_dir().join(format!("klamm-rig-process-{}.log", std::process::id()));
         Process::start(Launch {
             name: "shell".to_owned(),
             program: "/bin/sh".into(),
@@ -302,7 +332,10 @@ mod tests {
         while quits.is_alive() && started.elapsed() < Duration::from_secs(10) {
             std::thread::sleep(POLL);
         }
-        assert_eq!(quits.ended_by_itself().and_then(|status| status.code()), Some(3));
+        assert_eq!(
+            quits.ended_by_itself().and_then(|status| status.code()),
+            Some(3)
+        );
 
         let mut killed = shell("exec sleep 60");
         assert!(killed.is_alive());
@@ -317,7 +350,11 @@ mod tests {
         let started = Instant::now();
         let ignores_sigterm = |pid: u32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).map(str::trim).unwrap_or("0");
+            let mask = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigIgn:"))
+                .map(str::trim)
+                .unwrap_or("0");
             u64::from_str_radix(mask, 16).unwrap() & (1 << 14) != 0
         };
         while !ignores_sigterm(deaf.pid()) && started.elapsed() < Duration::from_secs(10) {

@@ -40,15 +40,21 @@ impl Run {
         let directory = runs.join(format!("{label}-{}-{number}", std::process::id()));
         if directory.exists() {
             // A former process of the same id.
-            fs::remove_dir_all(&directory).with_context(|| format!("cannot clear {}", directory.display()))?;
+            fs::remove_dir_all(&directory)
+                .with_context(|| format!("cannot clear {}", directory.display()))?;
         }
         for part in ["conf", "logs", "data"] {
             let path = directory.join(part);
-            fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
+            fs::create_dir_all(&path)
+                .with_context(|| format!("cannot create {}", path.display()))?;
         }
         let lock = crate::jars::lock(&directory.join("lock"))?;
         active().push(directory.clone());
-        Ok(Self { address: Address::reserve()?, directory, _lock: lock })
+        Ok(Self {
+            address: Address::reserve()?,
+            directory,
+            _lock: lock,
+        })
     }
 
     pub fn directory(&self) -> &Path {
@@ -93,7 +99,9 @@ fn active() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
 
 /// Clears what ended runs left: data always, logs beyond the last [`RUNS_KEPT`]. A folder that cannot be cleared stays.
 fn sweep(runs: &Path) {
-    let Ok(entries) = fs::read_dir(runs) else { return };
+    let Ok(entries) = fs::read_dir(runs) else {
+        return;
+    };
     let mut ended: Vec<(SystemTime, PathBuf)> = entries
         .filter_map(Result::ok)
         .filter(|entry| has_no_owner(&entry.path()))
@@ -102,7 +110,11 @@ fn sweep(runs: &Path) {
     ended.sort();
     let beyond = ended.len().saturating_sub(RUNS_KEPT);
     for (index, (_, directory)) in ended.into_iter().enumerate() {
-        let left = if index < beyond { directory } else { directory.join("data") };
+        let left = if index < beyond {
+            directory
+        } else {
+            directory.join("data")
+        };
         if left.exists() {
             fs::remove_dir_all(left).ok();
         }
@@ -111,6 +123,8 @@ fn sweep(runs: &Path) {
 
 fn has_no_owner(directory: &Path) -> bool {
     // A folder without a lock file is one that is being made.
-    let Ok(file) = File::open(directory.join("lock")) else { return false };
+    let Ok(file) = File::open(directory.join("lock")) else {
+        return false;
+    };
     Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok()
 }

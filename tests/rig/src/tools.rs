@@ -45,7 +45,11 @@ impl Tool {
     pub fn run(self, run: &Run, version: KafkaVersion, arguments: &[&str]) -> Result<String> {
         static RUNS: AtomicU32 = AtomicU32::new(1);
         let jars = Jars::of(version)?;
-        let log = run.log(&format!("{}-{version}-{}.log", self.script(), RUNS.fetch_add(1, Ordering::Relaxed)));
+        let log = run.log(&format!(
+            "{}-{version}-{}.log",
+            self.script(),
+            RUNS.fetch_add(1, Ordering::Relaxed)
+        ));
         let mut command = vec![
             "-Xmx128m".to_owned(),
             "-XX:+UseSerialGC".to_owned(),
@@ -65,9 +69,14 @@ impl Tool {
             talk: Talk::None,
         })?;
         let status = process.wait_end(TIMEOUT)?;
-        let said = fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))?;
+        let said =
+            fs::read_to_string(&log).with_context(|| format!("cannot read {}", log.display()))?;
         if !status.success() {
-            bail!("{} {version} {} ended with {status}:\n{said}", self.script(), arguments.join(" "));
+            bail!(
+                "{} {version} {} ended with {status}:\n{said}",
+                self.script(),
+                arguments.join(" ")
+            );
         }
         Ok(said)
     }

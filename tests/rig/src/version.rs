@@ -24,7 +24,11 @@ impl KafkaVersion {
     pub const V3_9_2: Self = Self::new(3, 9, 2);
 
     const fn new(major: u8, minor: u8, patch: u8) -> Self {
-        Self { major, minor, patch }
+        Self {
+            major,
+            minor,
+            patch,
+        }
     }
 
     /// Whether this is release `major.minor` or a later one.
@@ -50,9 +54,14 @@ impl FromStr for KafkaVersion {
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let numbers: Vec<u8> = text
             .split('.')
-            .map(|part| part.parse::<u8>().with_context(|| format!("`{text}` is not a Kafka version like 2.8.2")))
+            .map(|part| {
+                part.parse::<u8>()
+                    .with_context(|| format!("`{text}` is not a Kafka version like 2.8.2"))
+            })
             .collect::<anyhow::Result<_>>()?;
-        let [major, minor, patch] = numbers[..] else { bail!("`{text}` is not a Kafka version like 2.8.2") };
+        let [major, minor, patch] = numbers[..] else {
+            bail!("`{text}` is not a Kafka version like 2.8.2")
+        };
         let version = Self::new(major, minor, patch);
         ensure!(
             version.at_least(1, 1) && !version.at_least(3, 10),
@@ -72,8 +81,15 @@ pub struct Ibp {
 impl Ibp {
     /// The highest that every one of `versions` speaks.
     pub fn lowest_of(versions: &[KafkaVersion]) -> Self {
-        let lowest = versions.iter().min().copied().unwrap_or(KafkaVersion::V2_4_1);
-        Self { major: lowest.major, minor: lowest.minor }
+        let lowest = versions
+            .iter()
+            .min()
+            .copied()
+            .unwrap_or(KafkaVersion::V2_4_1);
+        Self {
+            major: lowest.major,
+            minor: lowest.minor,
+        }
     }
 
     /// From 3.0 on brokers take producer ids from the controller.
@@ -92,12 +108,16 @@ impl FromStr for Ibp {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let (major, minor) = text
-            .split_once('.')
-            .with_context(|| format!("`{text}` is not an inter-broker protocol version like 2.4"))?;
+        let (major, minor) = text.split_once('.').with_context(|| {
+            format!("`{text}` is not an inter-broker protocol version like 2.4")
+        })?;
         Ok(Self {
-            major: major.parse().with_context(|| format!("`{text}` is not an inter-broker protocol version"))?,
-            minor: minor.parse().with_context(|| format!("`{text}` is not an inter-broker protocol version"))?,
+            major: major
+                .parse()
+                .with_context(|| format!("`{text}` is not an inter-broker protocol version"))?,
+            minor: minor
+                .parse()
+                .with_context(|| format!("`{text}` is not an inter-broker protocol version"))?,
         })
     }
 }
@@ -111,7 +131,10 @@ mod tests {
         assert!("4.0.0".parse::<KafkaVersion>().is_err());
         assert!("0.11.0".parse::<KafkaVersion>().is_err());
         assert!("2.8".parse::<KafkaVersion>().is_err());
-        assert_eq!("3.9.2".parse::<KafkaVersion>().unwrap(), KafkaVersion::V3_9_2);
+        assert_eq!(
+            "3.9.2".parse::<KafkaVersion>().unwrap(),
+            KafkaVersion::V3_9_2
+        );
     }
 
     #[test]
@@ -122,7 +145,11 @@ mod tests {
 
     #[test]
     fn a_mixed_cluster_speaks_what_its_oldest_broker_speaks() {
-        let versions = [KafkaVersion::V3_9_2, KafkaVersion::V2_4_1, KafkaVersion::V2_8_2];
+        let versions = [
+            KafkaVersion::V3_9_2,
+            KafkaVersion::V2_4_1,
+            KafkaVersion::V2_8_2,
+        ];
         assert_eq!(Ibp::lowest_of(&versions).to_string(), "2.4");
     }
 }

@@ -14,6 +14,8 @@ pub enum Seen<T> {
     Done(T),
     /// Not yet; the text says what is there instead.
     Not(String),
+    /// It can no longer come; the text says why.
+    Never(String),
 }
 
 /// Asks `probe` until it is done, and returns what it found with the time that passed. A probe's error counts as "not
@@ -31,10 +33,14 @@ pub fn until<T>(
         let seen = match probe() {
             Ok(Seen::Done(value)) => return Ok((value, started.elapsed())),
             Ok(Seen::Not(seen)) => seen,
+            Ok(Seen::Never(reason)) => bail!("waited for {what}, but {reason}"),
             Err(error) => format!("{error:#}"),
         };
         if started.elapsed() > timeout {
-            bail!("waited {:.1} s for {what}; seen last: {seen}", timeout.as_secs_f64());
+            bail!(
+                "waited {:.1} s for {what}; seen last: {seen}",
+                timeout.as_secs_f64()
+            );
         }
         std::thread::sleep(PACE);
     }
@@ -46,8 +52,13 @@ mod tests {
 
     #[test]
     fn a_wait_that_fails_says_what_was_seen_last() {
-        let error = until::<()>("a miracle", Duration::from_millis(1), || Ok(Seen::Not("nothing".to_owned())));
+        let error = until::<()>("a miracle", Duration::from_millis(1), || {
+            Ok(Seen::Not("nothing".to_owned()))
+        });
         let text = error.unwrap_err().to_string();
-        assert!(text.contains("a miracle") && text.contains("nothing"), "{text}");
+        assert!(
+            text.contains("a miracle") && text.contains("nothing"),
+            "{text}"
+        );
     }
 }

@@ -36,7 +36,11 @@ pub struct ClientView {
 
 impl ClientView {
     pub fn leaderless(&self) -> Vec<&TopicPartition> {
-        self.leaders.iter().filter(|(_, leader)| **leader < 0).map(|(partition, _)| partition).collect()
+        self.leaders
+            .iter()
+            .filter(|(_, leader)| **leader < 0)
+            .map(|(partition, _)| partition)
+            .collect()
     }
 }
 
@@ -53,13 +57,18 @@ impl Connection {
     /// # Errors
     /// When nobody listens there.
     pub fn open(address: &str) -> Result<Self> {
-        let socket: SocketAddr = address.parse().with_context(|| format!("{address} is not ip:port"))?;
-        let stream =
-            TcpStream::connect_timeout(&socket, TIMEOUT).with_context(|| format!("cannot connect to {address}"))?;
+        let socket: SocketAddr = address
+            .parse()
+            .with_context(|| format!("{address} is not ip:port"))?;
+        let stream = TcpStream::connect_timeout(&socket, TIMEOUT)
+            .with_context(|| format!("cannot connect to {address}"))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, correlation_id: 0 })
+        Ok(Self {
+            stream,
+            correlation_id: 0,
+        })
     }
 
     /// The range of versions that the node speaks, by API key.
@@ -68,8 +77,16 @@ impl Connection {
     /// When it does not answer, or with an error.
     pub fn api_versions(&mut self) -> Result<BTreeMap<i16, (i16, i16)>> {
         let answer = self.call(&ApiVersionsRequest::default(), API_VERSIONS_VERSION)?;
-        ensure!(answer.error_code == 0, "ApiVersions was answered with error {}", answer.error_code);
-        Ok(answer.api_keys.iter().map(|key| (key.api_key, (key.min_version, key.max_version))).collect())
+        ensure!(
+            answer.error_code == 0,
+            "ApiVersions was answered with error {}",
+            answer.error_code
+        );
+        Ok(answer
+            .api_keys
+            .iter()
+            .map(|key| (key.api_key, (key.min_version, key.max_version)))
+            .collect())
     }
 
     /// All topics as the node shows them to clients; creates none.
@@ -77,7 +94,9 @@ impl Connection {
     /// # Errors
     /// When it does not answer.
     pub fn view(&mut self) -> Result<ClientView> {
-        let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
+        let request = MetadataRequest::default()
+            .with_topics(None)
+            .with_allow_auto_topic_creation(false);
         Ok(view_of(&self.call(&request, METADATA_VERSION)?))
     }
 
@@ -115,7 +134,8 @@ impl Connection {
     fn read_frame(&mut self) -> Result<Bytes> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix)?;
-        let length = usize::try_from(i32::from_be_bytes(prefix)).context("a negative frame length")?;
+        let length =
+            usize::try_from(i32::from_be_bytes(prefix)).context("a negative frame length")?;
         ensure!(length <= ANSWER_MAX, "an answer of {length} bytes");
         let mut frame = vec![0; length];
         self.stream.read_exact(&mut frame)?;
@@ -130,7 +150,9 @@ impl Connection {
 /// # Errors
 /// As [`Connection::open`] and [`Connection::view`].
 pub fn view(address: &str) -> Result<ClientView> {
-    Connection::open(address)?.view().with_context(|| format!("{address} does not answer Metadata"))
+    Connection::open(address)?
+        .view()
+        .with_context(|| format!("{address} does not answer Metadata"))
 }
 
 fn view_of(answer: &MetadataResponse) -> ClientView {
@@ -146,7 +168,11 @@ fn view_of(answer: &MetadataResponse) -> ClientView {
     }
     ClientView {
         controller: answer.controller_id.0,
-        nodes: answer.brokers.iter().map(|broker| broker.node_id.0).collect(),
+        nodes: answer
+            .brokers
+            .iter()
+            .map(|broker| broker.node_id.0)
+            .collect(),
         leaders,
         isr,
     }

@@ -10,7 +10,11 @@ pub const CACHE_VARIABLE: &str = "KLAMM_RIG_DIR";
 /// The root of the workspace that the rig was built from.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).unwrap_or(manifest).to_path_buf()
+    manifest
+        .ancestors()
+        .nth(2)
+        .unwrap_or(manifest)
+        .to_path_buf()
 }
 
 /// The directory of the running build profile, `target/debug` or `target/release`: klamm's binary lies there.
@@ -18,13 +22,23 @@ pub fn root() -> PathBuf {
 /// # Errors
 /// When the rig runs from a place that cargo did not build into.
 pub fn profile_dir() -> Result<PathBuf> {
-    let executable = std::env::current_exe().context("cannot tell where the rig's own executable is")?;
+    let executable =
+        std::env::current_exe().context("cannot tell where the rig's own executable is")?;
     executable
         .ancestors()
         .skip(1)
-        .find(|directory| directory.parent().is_some_and(|target| target.join("CACHEDIR.TAG").exists()))
+        .find(|directory| {
+            directory
+                .parent()
+                .is_some_and(|target| target.join("CACHEDIR.TAG").exists())
+        })
         .map(Path::to_path_buf)
-        .with_context(|| format!("{} does not lie in a cargo target directory", executable.display()))
+        .with_context(|| {
+            format!(
+                "{} does not lie in a cargo target directory",
+                executable.display()
+            )
+        })
 }
 
 /// cargo's target directory.

@@ -26,7 +26,10 @@ pub struct TopicPartition {
 
 impl TopicPartition {
     pub fn new(topic: &str, partition: i32) -> Self {
-        Self { topic: topic.to_owned(), partition }
+        Self {
+            topic: topic.to_owned(),
+            partition,
+        }
     }
 }
 
@@ -87,12 +90,36 @@ impl fmt::Debug for Zk {
 impl Zk {
     /// A reader of `host:port[/chroot]`; connects with the first read.
     pub fn new(connect: &str) -> Self {
-        Self { connect: connect.to_owned(), client: Arc::default() }
+        Self {
+            connect: connect.to_owned(),
+            client: Arc::default(),
+        }
     }
 
     /// Another session to the same ZooKeeper.
     pub fn another(&self) -> Self {
         Self::new(&self.connect)
+    }
+
+    /// Every node with the transaction that changed it last: two equal trees mean that nothing was written in between.
+    pub fn tree(&self) -> Result<BTreeMap<String, i64>> {
+        let mut tree = BTreeMap::new();
+        let mut level = vec![String::new()];
+        while !level.is_empty() {
+            let mut below = Vec::new();
+            for (path, children) in level.iter().zip(self.children_of_all(&level)?) {
+                below.extend(children.iter().map(|child| format!("{path}/{child}")));
+            }
+            // ZooKeeper's own.
+            below.retain(|path| !path.starts_with("/zookeeper"));
+            for (index, _, stat) in self.get_all(&below)? {
+                if let Some(path) = below.get(index) {
+                    tree.insert(path.clone(), stat.mzxid);
+                }
+            }
+            level = below;
+        }
+        Ok(tree)
     }
 
     /// Runs `operation` on a live session; a lost one is replaced and the operation tried once more.
@@ -104,11 +131,19 @@ impl Zk {
                 let outcome = tokio::time::timeout(OPERATION_TIMEOUT, operation(&client)).await;
                 match outcome {
                     Ok(Ok(value)) => return Ok(value),
-                    Ok(Err(Error::SessionExpired | Error::ClientClosed | Error::ConnectionLoss)) | Err(_) if !last => {
+                    Ok(Err(
+                        Error::SessionExpired | Error::ClientClosed | Error::ConnectionLoss,
+                    ))
+                    | Err(_)
+                        if !last =>
+                    {
                         self.forget();
                     }
                     Ok(Err(error)) => return Err(error.into()),
-                    Err(_) => bail!("ZooKeeper at {} gave no answer within {OPERATION_TIMEOUT:?}", self.connect),
+                    Err(_) => bail!(
+                        "ZooKeeper at {} gave no answer within {OPERATION_TIMEOUT:?}",
+                        self.connect
+                    ),
                 }
             }
             bail!("ZooKeeper at {} cannot be read", self.connect)
@@ -170,10 +205,24 @@ impl Zk {
 
     fn children_of_all(&self, paths: &[String]) -> Result<Vec<Vec<String>>> {
         self.ask(async |client| {
-            let reads: Vec<_> = paths.iter().map(|path| client.get_children(path)).collect();
+            let root = |path: &String| {
+                if path.is_empty() {
+                    "/".to_owned()
+                } else {
+                    path.clone()
+                }
+            };
+            let reads: Vec<_> = paths
+                .iter()
+                .map(|path| client.get_children(&root(path)))
+                .collect();
             let mut found = Vec::with_capacity(reads.len());
             for read in reads {
-                found.push(none_if_missing(read.await)?.map(|(children, _)| children).unwrap_or_default());
+                found.push(
+                    none_if_missing(read.await)?
+                        .map(|(children, _)| children)
+                        .unwrap_or_default(),
+                );
             }
             Ok(found)
         })
@@ -190,7 +239,10 @@ impl Zk {
     pub fn create_all(&self, nodes: &[(String, Vec<u8>)]) -> Result<()> {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
         self.ask(async |client| {
-            let writes: Vec<_> = nodes.iter().map(|(path, data)| client.create(path, data, &options)).collect();
+            let writes: Vec<_> = nodes
+                .iter()
+                .map(|(path, data)| client.create(path, data, &options))
+                .collect();
             for write in writes {
                 match write.await {
                     // What a first try created before its connection broke.
@@ -218,17 +270,31 @@ impl Zk {
 
     /// Who holds the role; `None` while it is vacant.
     pub fn controller(&self) -> Result<Option<Owner>> {
-        let Some((data, stat)) = self.get("/controller")? else { return Ok(None) };
+        let Some((data, stat)) = self.get("/controller")? else {
+            return Ok(None);
+        };
         let json = parse("/controller", &data)?;
-        Ok(Some(Owner { id: int(&json, "brokerid")?, session: stat.ephemeral_owner, czxid: stat.czxid }))
+        Ok(Some(Owner {
+            id: int(&json, "brokerid")?,
+            session: stat.ephemeral_owner,
+            czxid: stat.czxid,
+        }))
     }
 
     /// The controller epoch; `None` before the first controller.
     pub fn controller_epoch(&self) -> Result<Option<Epoch>> {
-        let Some((data, stat)) = self.get("/controller_epoch")? else { return Ok(None) };
+        let Some((data, stat)) = self.get("/controller_epoch")? else {
+            return Ok(None);
+        };
         let text = String::from_utf8_lossy(&data).into_owned();
-        let epoch = text.trim().parse().with_context(|| format!("/controller_epoch holds `{text}`"))?;
-        Ok(Some(Epoch { epoch, version: stat.version }))
+        let epoch = text
+            .trim()
+            .parse()
+            .with_context(|| format!("/controller_epoch holds `{text}`"))?;
+        Ok(Some(Epoch {
+            epoch,
+            version: stat.version,
+        }))
     }
 
     /// The ids under `/brokers/ids`, a klamm's among them.
@@ -239,7 +305,9 @@ impl Zk {
     /// One broker's registration, or `None` when it is not registered.
     pub fn registration(&self, id: i32) -> Result<Option<Registration>> {
         let path = format!("/brokers/ids/{id}");
-        let Some((data, stat)) = self.get(&path)? else { return Ok(None) };
+        let Some((data, stat)) = self.get(&path)? else {
+            return Ok(None);
+        };
         Ok(Some(Registration {
             session: stat.ephemeral_owner,
             czxid: stat.czxid,
@@ -259,13 +327,30 @@ impl Zk {
     /// The replicas of every partition whose topic node can be read; broken nodes are left out, as klamm must.
     pub fn assignments(&self) -> Result<BTreeMap<TopicPartition, Vec<i32>>> {
         let topics: Vec<String> = self.topics()?.into_iter().collect();
-        let paths: Vec<String> = topics.iter().map(|topic| format!("/brokers/topics/{topic}")).collect();
+        self.assignments_of(&topics)
+    }
+
+    /// The replicas of every partition of `topics`; as [`Zk::assignments`].
+    pub fn assignments_of(&self, topics: &[String]) -> Result<BTreeMap<TopicPartition, Vec<i32>>> {
+        let paths: Vec<String> = topics
+            .iter()
+            .map(|topic| format!("/brokers/topics/{topic}"))
+            .collect();
         let mut assignments = BTreeMap::new();
         for (index, data, _) in self.get_all(&paths)? {
-            let (Some(topic), Ok(json)) = (topics.get(index), serde_json::from_slice::<Value>(&data)) else { continue };
-            let Some(partitions) = json.get("partitions").and_then(Value::as_object) else { continue };
+            let (Some(topic), Ok(json)) =
+                (topics.get(index), serde_json::from_slice::<Value>(&data))
+            else {
+                continue;
+            };
+            let Some(partitions) = json.get("partitions").and_then(Value::as_object) else {
+                continue;
+            };
             for (partition, replicas) in partitions {
-                let (Ok(partition), Some(replicas)) = (partition.parse(), replicas.as_array()) else { continue };
+                let (Ok(partition), Some(replicas)) = (partition.parse(), replicas.as_array())
+                else {
+                    continue;
+                };
                 let replicas = replicas.iter().filter_map(as_id).collect();
                 assignments.insert(TopicPartition::new(topic, partition), replicas);
             }
@@ -276,10 +361,17 @@ impl Zk {
     /// The state of every partition that has one, whether or not its topic's assignment can be read.
     pub fn states(&self) -> Result<BTreeMap<TopicPartition, PartitionState>> {
         let topics: Vec<String> = self.topics()?.into_iter().collect();
-        let folders: Vec<String> = topics.iter().map(|topic| format!("/brokers/topics/{topic}/partitions")).collect();
+        let folders: Vec<String> = topics
+            .iter()
+            .map(|topic| format!("/brokers/topics/{topic}/partitions"))
+            .collect();
         let mut partitions = Vec::new();
         for (topic, children) in topics.iter().zip(self.children_of_all(&folders)?) {
-            partitions.extend(children.iter().filter_map(|child| Some(TopicPartition::new(topic, child.parse().ok()?))));
+            partitions.extend(
+                children
+                    .iter()
+                    .filter_map(|child| Some(TopicPartition::new(topic, child.parse().ok()?))),
+            );
         }
         self.states_of(partitions)
     }
@@ -293,8 +385,13 @@ impl Zk {
         let paths: Vec<String> = partitions.iter().map(state_path).collect();
         let mut states = BTreeMap::new();
         for (index, data, stat) in self.get_all(&paths)? {
-            let (Some(partition), Some(path)) = (partitions.get(index), paths.get(index)) else { continue };
-            states.insert(partition.clone(), partition_state(path, &data, stat.version)?);
+            let (Some(partition), Some(path)) = (partitions.get(index), paths.get(index)) else {
+                continue;
+            };
+            states.insert(
+                partition.clone(),
+                partition_state(path, &data, stat.version)?,
+            );
         }
         Ok(states)
     }
@@ -302,12 +399,18 @@ impl Zk {
 
 /// Where a partition's state is kept.
 pub fn state_path(partition: &TopicPartition) -> String {
-    format!("/brokers/topics/{}/partitions/{}/state", partition.topic, partition.partition)
+    format!(
+        "/brokers/topics/{}/partitions/{}/state",
+        partition.topic, partition.partition
+    )
 }
 
 fn partition_state(path: &str, data: &[u8], version: i32) -> Result<PartitionState> {
     let json = parse(path, data)?;
-    let isr = json.get("isr").and_then(Value::as_array).with_context(|| format!("{path} holds no isr"))?;
+    let isr = json
+        .get("isr")
+        .and_then(Value::as_array)
+        .with_context(|| format!("{path} holds no isr"))?;
     Ok(PartitionState {
         leader: int(&json, "leader")?,
         leader_epoch: int(&json, "leader_epoch")?,
@@ -326,11 +429,14 @@ fn none_if_missing<T>(outcome: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 fn parse(path: &str, data: &[u8]) -> Result<Value> {
-    serde_json::from_slice(data).with_context(|| format!("{path} holds no JSON: {}", String::from_utf8_lossy(data)))
+    serde_json::from_slice(data)
+        .with_context(|| format!("{path} holds no JSON: {}", String::from_utf8_lossy(data)))
 }
 
 fn int(json: &Value, field: &str) -> Result<i32> {
-    json.get(field).and_then(as_id).with_context(|| format!("no `{field}` in {json}"))
+    json.get(field)
+        .and_then(as_id)
+        .with_context(|| format!("no `{field}` in {json}"))
 }
 
 fn as_id(value: &Value) -> Option<i32> {
@@ -338,14 +444,27 @@ fn as_id(value: &Value) -> Option<i32> {
 }
 
 fn ids(children: Vec<String>) -> Result<BTreeSet<i32>> {
-    children.iter().map(|child| child.parse().with_context(|| format!("`{child}` is not an id"))).collect()
+    children
+        .iter()
+        .map(|child| {
+            child
+                .parse()
+                .with_context(|| format!("`{child}` is not an id"))
+        })
+        .collect()
 }
 
 /// One small runtime for all sessions of the process: the stories themselves are plain blocking code.
 fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
     RUNTIME
-        .get_or_init(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().ok())
+        .get_or_init(|| {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .enable_all()
+                .build()
+                .ok()
+        })
         .as_ref()
         .context("cannot start the runtime of the ZooKeeper sessions")
 }

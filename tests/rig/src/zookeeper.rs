@@ -61,7 +61,11 @@ impl ZooKeeper {
             talk: Talk::None,
         };
         let process = Process::start(launch)?;
-        let mut zookeeper = Self { process, connect: run.address.port(CLIENT_PORT), jars };
+        let mut zookeeper = Self {
+            process,
+            connect: run.address.port(CLIENT_PORT),
+            jars,
+        };
         zookeeper.wait_serving()?;
         Ok(zookeeper)
     }
@@ -81,10 +85,17 @@ impl ZooKeeper {
         let connect = self.connect.clone();
         wait::until("ZooKeeper to serve", Duration::from_secs(60), || {
             if let Some(status) = self.process.ended_by_itself() {
-                return Ok(Seen::Not(format!("it ended with {status}; its log: {}", self.process.log().display())));
+                return Ok(Seen::Never(format!(
+                    "it ended with {status}; its log: {}",
+                    self.process.log().display()
+                )));
             }
             let answer = four_letter_word(&connect, "srvr")?;
-            Ok(if answer.contains("Mode:") { Seen::Done(()) } else { Seen::Not(answer) })
+            Ok(if answer.contains("Mode:") {
+                Seen::Done(())
+            } else {
+                Seen::Not(answer)
+            })
         })
         .map(|_| ())
     }
@@ -96,10 +107,13 @@ impl ZooKeeper {
 /// When it does not listen or answer.
 pub fn four_letter_word(connect: &str, word: &str) -> Result<String> {
     use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(connect).with_context(|| format!("cannot connect to {connect}"))?;
+    let mut stream = std::net::TcpStream::connect(connect)
+        .with_context(|| format!("cannot connect to {connect}"))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     stream.write_all(word.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).with_context(|| format!("{connect} does not answer `{word}`"))?;
+    stream
+        .read_to_string(&mut answer)
+        .with_context(|| format!("{connect} does not answer `{word}`"))?;
     Ok(answer)
 }

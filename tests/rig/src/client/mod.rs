@@ -83,7 +83,9 @@ impl Traffic {
             talk: Talk::Piped,
         };
         let mut process = Process::start(launch)?;
-        let (input, output) = process.take_pipes().context("the Java client was started without pipes")?;
+        let (input, output) = process
+            .take_pipes()
+            .context("the Java client was started without pipes")?;
         let ledger = Arc::new(Mutex::new(Ledger::default()));
         let written = Arc::clone(&ledger);
         std::thread::spawn(move || {
@@ -91,7 +93,12 @@ impl Traffic {
                 note(&mut locked(&written), &line);
             }
         });
-        Ok(Self { process, plan, input, ledger })
+        Ok(Self {
+            process,
+            plan,
+            input,
+            ledger,
+        })
     }
 
     /// Produces to all partitions of `topic` from now on, or to its new ones as well; waits until the client sees at
@@ -111,7 +118,11 @@ impl Traffic {
                 asked_at = Some(Instant::now());
             }
             let seen = locked(&ledger).topics.get(topic).copied().unwrap_or(0);
-            Ok(if seen >= partitions { Seen::Done(()) } else { Seen::Not(format!("{seen}")) })
+            Ok(if seen >= partitions {
+                Seen::Done(())
+            } else {
+                Seen::Not(format!("{seen}"))
+            })
         })
         .map(|_| ())
     }
@@ -124,8 +135,7 @@ impl Traffic {
     pub fn wait_flowing(&mut self, timeout: Duration) -> Result<Duration> {
         let before = self.acknowledged_by_partition();
         let ledger = Arc::clone(&self.ledger);
-        let (_, took) = wait::until("every partition to take records", timeout, || {
-            self.check_alive()?;
+        self.wait("every partition to take records", timeout, || {
             let silent: Vec<String> = locked(&ledger)
                 .partitions
                 .iter()
@@ -137,15 +147,23 @@ impl Traffic {
             Ok(if silent.is_empty() {
                 Seen::Done(())
             } else {
-                Seen::Not(format!("nothing new on {} of {}: {}", silent.len(), before.len(), listed(&silent)))
+                Seen::Not(format!(
+                    "nothing new on {} of {}: {}",
+                    silent.len(),
+                    before.len(),
+                    listed(&silent)
+                ))
             })
-        })?;
-        Ok(took)
+        })
     }
 
     /// Records acknowledged so far.
     pub fn acknowledged(&self) -> usize {
-        locked(&self.ledger).partitions.values().map(|records| records.acknowledged.len()).sum()
+        locked(&self.ledger)
+            .partitions
+            .values()
+            .map(|records| records.acknowledged.len())
+            .sum()
     }
 
     /// Records that the consumer group has read so far, repeats counted.
@@ -159,47 +177,92 @@ impl Traffic {
     /// When the client fails; what is wrong with the records stands in the verdict.
     pub fn finish(&mut self) -> Result<Verdict> {
         self.command("stop")?;
-        self.wait_said("the client to have every record answered", |ledger| ledger.stopped)?;
+        self.wait_said("the client to have every record answered", |ledger| {
+            ledger.stopped
+        })?;
         self.command("log")?;
-        self.wait_said("the client to read everything again", |ledger| ledger.logged)?;
+        self.wait_said("the client to read everything again", |ledger| {
+            ledger.logged
+        })?;
         self.wait_reader_caught_up()?;
-        let duplicates = if self.plan.idempotent { Duplicates::Never } else { Duplicates::OfRetries };
+        let duplicates = if self.plan.idempotent {
+            Duplicates::Never
+        } else {
+            Duplicates::OfRetries
+        };
         let ledger = locked(&self.ledger);
-        ensure!(ledger.errors.is_empty(), "the Java client reports: {}", ledger.errors.join("; "));
+        ensure!(
+            ledger.errors.is_empty(),
+            "the Java client reports: {}",
+            ledger.errors.join("; ")
+        );
         let verdict = verify::verify(&ledger.partitions, duplicates);
-        ensure!(verdict.acknowledged > 0, "no record was ever acknowledged, so nothing was checked");
+        ensure!(
+            verdict.acknowledged > 0,
+            "no record was ever acknowledged, so nothing was checked"
+        );
         Ok(verdict)
     }
 
     /// The continuous reader must have come to the end too: one that stood still would have checked nothing.
     fn wait_reader_caught_up(&mut self) -> Result<()> {
         let ledger = Arc::clone(&self.ledger);
-        wait::until("the continuous reader to reach the end", Duration::from_secs(60), || {
-            self.check_alive()?;
-            let behind: Vec<String> = locked(&ledger)
-                .partitions
-                .iter()
-                .filter(|(_, records)| records.read.last_key_value().map(|(k, _)| k) < records.log.last_key_value().map(|(k, _)| k))
-                .map(|(partition, _)| partition.to_string())
-                .collect();
-            Ok(if behind.is_empty() { Seen::Done(()) } else { Seen::Not(format!("behind on {}", listed(&behind))) })
-        })
+        self.wait(
+            "the continuous reader to reach the end",
+            Duration::from_secs(60),
+            || {
+                let behind: Vec<String> = locked(&ledger)
+                    .partitions
+                    .iter()
+                    .filter(|(_, records)| {
+                        records.read.last_key_value().map(|(k, _)| k)
+                            < records.log.last_key_value().map(|(k, _)| k)
+                    })
+                    .map(|(partition, _)| partition.to_string())
+                    .collect();
+                Ok(if behind.is_empty() {
+                    Seen::Done(())
+                } else {
+                    Seen::Not(format!("behind on {}", listed(&behind)))
+                })
+            },
+        )
         .map(|_| ())
     }
 
     fn wait_said(&mut self, what: &str, said: impl Fn(&Ledger) -> bool) -> Result<()> {
         let ledger = Arc::clone(&self.ledger);
-        wait::until(what, Duration::from_secs(180), || {
-            self.check_alive()?;
-            Ok(if said(&locked(&ledger)) { Seen::Done(()) } else { Seen::Not("no word of it".to_owned()) })
+        self.wait(what, Duration::from_secs(180), || {
+            Ok(if said(&locked(&ledger)) {
+                Seen::Done(())
+            } else {
+                Seen::Not("no word of it".to_owned())
+            })
         })
         .map(|_| ())
+    }
+
+    /// Asks `probe` until it is done, as long as the client lives and complains of nothing.
+    fn wait(
+        &mut self,
+        what: &str,
+        timeout: Duration,
+        mut probe: impl FnMut() -> Result<Seen<()>>,
+    ) -> Result<Duration> {
+        let (_, took) = wait::until(what, timeout, || match self.check_alive() {
+            Ok(()) => probe(),
+            Err(error) => Ok(Seen::Never(format!("{error:#}"))),
+        })?;
+        Ok(took)
     }
 
     fn check_alive(&mut self) -> Result<()> {
         let errors = locked(&self.ledger).errors.join("; ");
         if let Some(status) = self.process.ended_by_itself() {
-            bail!("the Java client ended with {status} {errors}; its log: {}", self.process.log().display());
+            bail!(
+                "the Java client ended with {status} {errors}; its log: {}",
+                self.process.log().display()
+            );
         }
         ensure!(errors.is_empty(), "the Java client reports: {errors}");
         Ok(())
@@ -207,11 +270,17 @@ impl Traffic {
 
     fn acknowledged_by_partition(&self) -> BTreeMap<TopicPartition, usize> {
         let ledger = locked(&self.ledger);
-        ledger.partitions.iter().map(|(key, records)| (key.clone(), records.acknowledged.len())).collect()
+        ledger
+            .partitions
+            .iter()
+            .map(|(key, records)| (key.clone(), records.acknowledged.len()))
+            .collect()
     }
 
     fn command(&mut self, line: &str) -> Result<()> {
-        writeln!(self.input, "{line}").and_then(|()| self.input.flush()).context("the Java client takes no commands")
+        writeln!(self.input, "{line}")
+            .and_then(|()| self.input.flush())
+            .context("the Java client takes no commands")
     }
 }
 
@@ -222,8 +291,17 @@ fn locked(ledger: &Mutex<Ledger>) -> std::sync::MutexGuard<'_, Ledger> {
 /// The first few of many names.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN { format!("{shown} …") } else { shown }
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if names.len() > SHOWN {
+        format!("{shown} …")
+    } else {
+        shown
+    }
 }
 
 /// Enters one line of the client's report.
@@ -239,15 +317,23 @@ fn enter(ledger: &mut Ledger, line: &str) -> Option<()> {
     match words[..] {
         ["ACK", topic, partition, offset, value] => {
             let records = records(ledger, topic, partition)?;
-            records.acknowledged.push((offset.parse().ok()?, value.parse().ok()?));
+            records
+                .acknowledged
+                .push((offset.parse().ok()?, value.parse().ok()?));
         }
         ["READ", topic, partition, offset, value] => {
             let records = records(ledger, topic, partition)?;
-            records.read.entry(offset.parse().ok()?).or_default().insert(value.parse().ok()?);
+            records
+                .read
+                .entry(offset.parse().ok()?)
+                .or_default()
+                .insert(value.parse().ok()?);
         }
         ["LOG", topic, partition, offset, value] => {
             let records = records(ledger, topic, partition)?;
-            records.log.insert(offset.parse().ok()?, value.parse().ok()?);
+            records
+                .log
+                .insert(offset.parse().ok()?, value.parse().ok()?);
         }
         ["GROUP", ..] => ledger.read_by_group += 1,
         ["FAILED", topic, partition, value, ..] => {
@@ -291,7 +377,8 @@ fn compile(jars: &Jars) -> Result<PathBuf> {
     let source = partial.join("Traffic.java");
     fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
     run_javac(jars, &source, &partial)?;
-    fs::rename(&partial, &classes).with_context(|| format!("cannot put {} in place", classes.display()))?;
+    fs::rename(&partial, &classes)
+        .with_context(|| format!("cannot put {} in place", classes.display()))?;
     Ok(classes)
 }
 
@@ -304,13 +391,19 @@ fn run_javac(jars: &Jars, source: &Path, into: &Path) -> Result<()> {
         .arg(source)
         .output()
         .context("cannot start javac")?;
-    ensure!(output.status.success(), "javac refuses the client:\n{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "javac refuses the client:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(())
 }
 
 /// FNV-1a: tells one state of the source from another.
 fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The client's own log goes to standard error: its standard output is the report.

@@ -36,26 +36,56 @@ pub struct Records {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// Acknowledged for this offset, which holds nothing or another record.
-    Lost { offset: i64, value: Value, holds: Option<Value> },
+    Lost {
+        offset: i64,
+        value: Value,
+        holds: Option<Value>,
+    },
     /// The record stands in the log more than once although nothing excuses it.
     Duplicate { value: Value, offsets: Vec<i64> },
     /// A later record was acknowledged for an earlier offset.
     Reordered { earlier: Value, later: Value },
     /// A consumer read a record that is no longer there: it was handed out and then taken back.
-    TakenBack { offset: i64, read: Value, holds: Option<Value> },
+    TakenBack {
+        offset: i64,
+        read: Value,
+        holds: Option<Value>,
+    },
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let holding = |holds: &Option<Value>| holds.map_or("nothing".to_owned(), |value| format!("record {value}"));
+        let holding = |holds: &Option<Value>| {
+            holds.map_or("nothing".to_owned(), |value| format!("record {value}"))
+        };
         match self {
-            Self::Lost { offset, value, holds } => {
-                write!(f, "record {value} was acknowledged at offset {offset}, which holds {}", holding(holds))
+            Self::Lost {
+                offset,
+                value,
+                holds,
+            } => {
+                write!(
+                    f,
+                    "record {value} was acknowledged at offset {offset}, which holds {}",
+                    holding(holds)
+                )
             }
-            Self::Duplicate { value, offsets } => write!(f, "record {value} stands at the offsets {offsets:?}"),
-            Self::Reordered { earlier, later } => write!(f, "record {later} stands before record {earlier}"),
-            Self::TakenBack { offset, read, holds } => {
-                write!(f, "record {read} was read at offset {offset}, which now holds {}", holding(holds))
+            Self::Duplicate { value, offsets } => {
+                write!(f, "record {value} stands at the offsets {offsets:?}")
+            }
+            Self::Reordered { earlier, later } => {
+                write!(f, "record {later} stands before record {earlier}")
+            }
+            Self::TakenBack {
+                offset,
+                read,
+                holds,
+            } => {
+                write!(
+                    f,
+                    "record {read} was read at offset {offset}, which now holds {}",
+                    holding(holds)
+                )
             }
         }
     }
@@ -76,13 +106,22 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn lost(&self) -> usize {
-        self.faults.iter().filter(|(_, fault)| matches!(fault, Fault::Lost { .. })).count()
+        self.faults
+            .iter()
+            .filter(|(_, fault)| matches!(fault, Fault::Lost { .. }))
+            .count()
     }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} acknowledged, {} lost, {} read", self.acknowledged, self.lost(), self.read)?;
+        write!(
+            f,
+            "{} acknowledged, {} lost, {} read",
+            self.acknowledged,
+            self.lost(),
+            self.read
+        )?;
         let others = self.faults.len() - self.lost();
         if others > 0 {
             write!(f, ", {others} duplicated, out of order or taken back")?;
@@ -106,8 +145,13 @@ pub fn verify(partitions: &BTreeMap<TopicPartition, Records>, duplicates: Duplic
         verdict.failed += records.failed.len();
         let (repeated, copies) = duplicated(records, duplicates);
         verdict.copies += copies;
-        let faults = lost(records).chain(repeated).chain(reordered(records)).chain(taken_back(records));
-        verdict.faults.extend(faults.map(|fault| (partition.clone(), fault)));
+        let faults = lost(records)
+            .chain(repeated)
+            .chain(reordered(records))
+            .chain(taken_back(records));
+        verdict
+            .faults
+            .extend(faults.map(|fault| (partition.clone(), fault)));
     }
     verdict
 }
@@ -115,7 +159,11 @@ pub fn verify(partitions: &BTreeMap<TopicPartition, Records>, duplicates: Duplic
 fn lost(records: &Records) -> impl Iterator<Item = Fault> {
     records.acknowledged.iter().filter_map(|(offset, value)| {
         let holds = records.log.get(offset).copied();
-        (holds != Some(*value)).then_some(Fault::Lost { offset: *offset, value: *value, holds })
+        (holds != Some(*value)).then_some(Fault::Lost {
+            offset: *offset,
+            value: *value,
+            holds,
+        })
     })
 }
 
@@ -148,7 +196,10 @@ fn reordered(records: &Records) -> impl Iterator<Item = Fault> {
     values
         .windows(2)
         .filter_map(|pair| match pair {
-            [first, second] if second < first => Some(Fault::Reordered { earlier: *second, later: *first }),
+            [first, second] if second < first => Some(Fault::Reordered {
+                earlier: *second,
+                later: *first,
+            }),
             _ => None,
         })
         .collect::<Vec<_>>()
@@ -161,7 +212,11 @@ fn taken_back(records: &Records) -> impl Iterator<Item = Fault> {
         values
             .iter()
             .filter(move |value| holds != Some(**value))
-            .map(move |value| Fault::TakenBack { offset: *offset, read: *value, holds })
+            .map(move |value| Fault::TakenBack {
+                offset: *offset,
+                read: *value,
+                holds,
+            })
     })
 }
 
@@ -173,7 +228,9 @@ mod tests {
     fn sound() -> Records {
         Records {
             acknowledged: vec![(0, 1), (1, 2), (2, 3), (3, 4)],
-            read: (0..4).map(|offset| (offset, BTreeSet::from([offset as Value + 1]))).collect(),
+            read: (0..4)
+                .map(|offset| (offset, BTreeSet::from([offset as Value + 1])))
+                .collect(),
             log: (0..4).map(|offset| (offset, offset as Value + 1)).collect(),
             failed: BTreeSet::new(),
         }
@@ -181,7 +238,11 @@ mod tests {
 
     fn faults(records: Records, duplicates: Duplicates) -> Vec<Fault> {
         let partitions = BTreeMap::from([(TopicPartition::new("topic", 0), records)]);
-        verify(&partitions, duplicates).faults.into_iter().map(|(_, fault)| fault).collect()
+        verify(&partitions, duplicates)
+            .faults
+            .into_iter()
+            .map(|(_, fault)| fault)
+            .collect()
     }
 
     #[test]
@@ -195,7 +256,14 @@ mod tests {
         let mut records = sound();
         records.log.remove(&3);
         records.read.remove(&3);
-        assert_eq!(faults(records, Duplicates::Never), [Fault::Lost { offset: 3, value: 4, holds: None }]);
+        assert_eq!(
+            faults(records, Duplicates::Never),
+            [Fault::Lost {
+                offset: 3,
+                value: 4,
+                holds: None
+            }]
+        );
     }
 
     #[test]
@@ -203,14 +271,28 @@ mod tests {
         let mut records = sound();
         records.log.insert(3, 9);
         records.read.remove(&3);
-        assert_eq!(faults(records, Duplicates::OfRetries), [Fault::Lost { offset: 3, value: 4, holds: Some(9) }]);
+        assert_eq!(
+            faults(records, Duplicates::OfRetries),
+            [Fault::Lost {
+                offset: 3,
+                value: 4,
+                holds: Some(9)
+            }]
+        );
     }
 
     #[test]
     fn a_record_at_the_wrong_offset_does_not_count_as_kept() {
         let mut records = sound();
         records.acknowledged = vec![(0, 1), (1, 2), (2, 3), (7, 4)];
-        assert_eq!(faults(records, Duplicates::Never), [Fault::Lost { offset: 7, value: 4, holds: None }]);
+        assert_eq!(
+            faults(records, Duplicates::Never),
+            [Fault::Lost {
+                offset: 7,
+                value: 4,
+                holds: None
+            }]
+        );
     }
 
     #[test]
@@ -219,7 +301,13 @@ mod tests {
         records.log.insert(4, 4);
         records.read.insert(4, BTreeSet::from([4]));
         assert_eq!(faults(records.clone(), Duplicates::OfRetries), []);
-        assert_eq!(faults(records, Duplicates::Never), [Fault::Duplicate { value: 4, offsets: vec![3, 4] }]);
+        assert_eq!(
+            faults(records, Duplicates::Never),
+            [Fault::Duplicate {
+                value: 4,
+                offsets: vec![3, 4]
+            }]
+        );
     }
 
     #[test]
@@ -227,7 +315,13 @@ mod tests {
         let mut records = sound();
         records.log.insert(4, 4);
         records.acknowledged.push((4, 4));
-        assert_eq!(faults(records, Duplicates::OfRetries), [Fault::Duplicate { value: 4, offsets: vec![3, 4] }]);
+        assert_eq!(
+            faults(records, Duplicates::OfRetries),
+            [Fault::Duplicate {
+                value: 4,
+                offsets: vec![3, 4]
+            }]
+        );
     }
 
     #[test]
@@ -236,7 +330,13 @@ mod tests {
         records.acknowledged = vec![(0, 1), (2, 2), (1, 3), (3, 4)];
         records.log = BTreeMap::from([(0, 1), (1, 3), (2, 2), (3, 4)]);
         records.read.clear();
-        assert_eq!(faults(records, Duplicates::Never), [Fault::Reordered { earlier: 2, later: 3 }]);
+        assert_eq!(
+            faults(records, Duplicates::Never),
+            [Fault::Reordered {
+                earlier: 2,
+                later: 3
+            }]
+        );
     }
 
     #[test]
@@ -246,7 +346,11 @@ mod tests {
         records.log.insert(4, 6);
         assert_eq!(
             faults(records, Duplicates::Never),
-            [Fault::TakenBack { offset: 4, read: 5, holds: Some(6) }]
+            [Fault::TakenBack {
+                offset: 4,
+                read: 5,
+                holds: Some(6)
+            }]
         );
     }
 }
