@@ -129,6 +129,6 @@ EOF reached after 8 txns.";
             .map(|found| found.zxid)
             .collect();
         assert_eq!(writes, [2, 3]);
-        assert_eq!(found[0].session, 0x1000_0266_e0a0_000);
+        assert_eq!(found[0].session, 0x0100_0026_6e0a_0000);
     }
 }

@@ -23,10 +23,44 @@ const fn listed(fragments: &'static [&'static str], reason: &'static str) -> Lis
 }
 
 /// What genuine brokers log under their Java controller in the same stories.
-pub const UNDER_JAVA: &[Listed] = &[listed(
-    &["ReplicaFetcher", "Error for partition", "at offset"],
-    "up to 2.8 a fetcher that asks a moment before or after a change of leader logs the broker's refusal as ERROR",
-)];
+pub const UNDER_JAVA: &[Listed] = &[
+    listed(
+        &["ReplicaFetcher", "Error for partition", "at offset"],
+        "up to 2.8 a fetcher that asks a moment before or after a change of leader logs the refusal as ERROR",
+    ),
+    listed(
+        &[
+            "Error sending fetch request",
+            "FetchSessionHandler",
+            "java.io.IOException",
+        ],
+        "a follower's leader was killed or stopped: its fetcher prints the broken connection",
+    ),
+    listed(
+        &[
+            "Error in response for fetch request",
+            "ReplicaFetcherThread",
+            "java.io.IOException",
+        ],
+        "the same, told by the fetcher itself",
+    ),
+    listed(
+        &[
+            "RequestSendThread",
+            "connection to broker",
+            "was unsuccessful",
+            "java.io.IOException",
+        ],
+        "a Java controller cannot reach a broker that was killed",
+    ),
+    listed(
+        &[
+            "cannot become follower since the new leader -1 is unavailable",
+            "state.change.logger",
+        ],
+        "a Java controller tells the replicas of a partition that has lost its last leader",
+    ),
+];
 
 /// Whose log it is, which decides from which level on a line counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,34 +186,56 @@ fn without_colour(line: &str) -> String {
     plain
 }
 
-/// Entries of one kind counted together: numbers are what tells entries of one kind apart.
+/// Entries of one kind counted together: numbers and what stands in braces tell entries of one kind apart.
 pub fn kinds(entries: &[Entry]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for entry in entries {
-        let trace = entry
-            .trace
-            .as_deref()
-            .map(|trace| format!(" | {trace}"))
-            .unwrap_or_default();
         let message = entry
             .line
             .split_once("] ")
             .map_or(entry.line.as_str(), |(_, message)| message);
-        *kinds
-            .entry(without_numbers(&format!("{message}{trace}")))
-            .or_default() += 1;
+        let mut kind = kind_of(message);
+        if let Some(trace) = &entry.trace {
+            kind.push_str(" | ");
+            kind.push_str(&kind_of(trace));
+        }
+        *kinds.entry(kind).or_default() += 1;
     }
     kinds
 }
 
-fn without_numbers(text: &str) -> String {
-    let mut kind = String::with_capacity(text.len());
+/// `text` with numbers as `#`, what stands in braces as `…`, and a long rest cut off; the logger at its end stays.
+fn kind_of(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut kind = String::new();
+    let mut depth = 0_usize;
     for character in text.chars() {
-        if !character.is_ascii_digit() {
-            kind.push(character);
-        } else if !kind.ends_with('#') {
-            kind.push('#');
+        match character {
+            '{' => {
+                if depth == 0 {
+                    kind.push('…');
+                }
+                depth += 1;
+            }
+            '}' => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            _ if character.is_ascii_digit() => {
+                if !kind.ends_with('#') {
+                    kind.push('#');
+                }
+            }
+            _ => kind.push(character),
         }
+    }
+    if kind.chars().count() > LONGEST {
+        let logger = kind
+            .rfind(" (")
+            .map(|at| kind.split_off(at))
+            .unwrap_or_default();
+        kind = format!(
+            "{}…{logger}",
+            kind.chars().take(LONGEST).collect::<String>()
+        );
     }
     kind
 }
@@ -255,6 +311,24 @@ thread 'main' panicked at src/main.rs:1:1:
 an INFO line that speaks of a WARN is none";
         let found = entries(log, Logger::Klamm);
         assert_eq!(found.len(), 4, "{found:#?}");
+    }
+
+    #[test]
+    fn a_kind_names_the_logger_however_long_the_message() {
+        let line = format!(
+            "[t] WARN fetch {{orders-1=1, {{2}}}} {} (kafka.server.X)",
+            "x".repeat(500)
+        );
+        let kinds = kinds(&[Entry {
+            line,
+            trace: Some("java.io.IOException: to 7 failed".to_owned()),
+        }]);
+        let kind = kinds.keys().next().unwrap();
+        assert!(kind.starts_with("WARN fetch … xxx"), "{kind}");
+        assert!(
+            kind.ends_with("… (kafka.server.X) | java.io.IOException: to # failed"),
+            "{kind}"
+        );
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub fn start_traffic(cluster: &mut Cluster) -> Result<Told> {
     Ok(format!("{RECORDS_PER_SECOND} records a second with acks=all, read as they come").into())
 }
 
+/// How [`takeover`] is told.
+pub fn takes_over(cluster: &Cluster) -> &'static str {
+    match cluster.plan.leading {
+        Leading::Klamm => "klamm takes over",
+        Leading::Java => "the Java controller leads",
+    }
+}
+
 /// klamm is started and takes the role from the Java controller; no partition is ever without a leader.
 pub fn takeover(cluster: &mut Cluster) -> Result<Told> {
     if cluster.plan.leading == Leading::Java {

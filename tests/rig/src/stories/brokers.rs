@@ -27,7 +27,7 @@ pub const PAUSED_BROKER: Story = Story {
 
 fn paused_broker(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     let controller = cluster.zk.controller()?.map(|owner| owner.id);
     let mut others = cluster
         .genuine_ids()
@@ -135,7 +135,7 @@ pub const CONTROLLED_SHUTDOWN: Story = Story {
 
 fn controlled_shutdown(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     for id in cluster.genuine_ids() {
         teller.step(&format!("broker {id} is stopped gently"), || {
             acts::stop_gently(cluster, id)

@@ -27,7 +27,9 @@ fn demo(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
         acts::start_traffic(cluster)
     })?;
     let klamm_leads = cluster.plan.leading == Leading::Klamm;
-    go_on(teller, "klamm takes over", || acts::takeover(cluster));
+    go_on(teller, acts::takes_over(cluster), || {
+        acts::takeover(cluster)
+    });
     go_on(teller, "a topic is created by producing to it", || {
         acts::auto_create(cluster, "clicks")
     });

@@ -279,6 +279,16 @@ impl Story {
     }
 }
 
+/// Waits until no other test tells a story, in this process or another; the stage is free again when this is dropped.
+///
+/// # Errors
+/// When the lock cannot be taken.
+pub fn wait_for_the_stage() -> Result<impl Drop + use<>> {
+    let runs = crate::workspace::runs_dir()?;
+    std::fs::create_dir_all(&runs).with_context(|| format!("cannot create {}", runs.display()))?;
+    crate::jars::lock(&runs.join("stage.lock"))
+}
+
 fn logged(name: &str, times: usize, kind: &str, log: &Path) -> String {
     format!("{name} logged {times} times `{kind}` in {}", log.display())
 }

@@ -24,7 +24,7 @@ pub const CONTROLLER_DELETED: Story = Story {
 
 fn controller_deleted(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     for time in [
         "/controller is deleted by hand",
         "/controller is deleted once more",
@@ -105,7 +105,7 @@ pub const STANDBY: Story = Story {
 
 fn standby(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("a second klamm stands by", || {
         stands_by(cluster, SECOND_ID, FIRST_ID)
     })?;

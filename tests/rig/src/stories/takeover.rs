@@ -23,7 +23,7 @@ pub const TAKEOVER: Story = Story {
 
 fn takeover(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     if cluster.plan.leading == Leading::Klamm {
         teller.step("its metrics say that it is the controller", || {
             metrics_of_a_controller(cluster)
@@ -71,7 +71,7 @@ pub const KLAMM_KILLED: Story = Story {
 
 fn klamm_killed(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("klamm is killed and a Java broker takes over", || {
         acts::kill_klamm(cluster)
     })?;
@@ -91,7 +91,7 @@ pub const HANDBACK: Story = Story {
 
 fn handback(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("klamm hands the role back", || acts::hand_back(cluster))?;
     teller.step("klamm does not contend while on hold", || {
         does_not_contend(cluster)

@@ -26,7 +26,7 @@ pub const TOPICS_BY_ZOOKEEPER: Story = Story {
 
 fn topics_by_zookeeper(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("a topic is created by producing to it", || {
         acts::auto_create(cluster, "by-producing")
     })?;
@@ -165,7 +165,7 @@ pub const BROKEN_TOPICS: Story = Story {
 
 fn broken_topics(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("sound topics are served beside broken ones", || {
         beside_broken(cluster)
     })?;

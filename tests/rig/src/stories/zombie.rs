@@ -28,7 +28,7 @@ const UNDER_WAY: (usize, usize) = (40, 5);
 
 fn zombie(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     let term = cluster
         .zk
         .controller()?

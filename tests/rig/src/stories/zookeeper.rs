@@ -35,7 +35,7 @@ pub const ZOOKEEPER_3_5: Story = Story {
 
 fn zookeeper_3_5(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("a topic is created by producing to it", || {
         acts::auto_create(cluster, "by-producing")
     })?;
@@ -85,7 +85,7 @@ pub const OUTAGE: Story = Story {
 
 fn outage(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step("klamm takes over", || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
     teller.step("ZooKeeper is stopped for 90 s", || {
         cluster.zookeeper.stop()?;
         let acknowledged = cluster.traffic()?.acknowledged();
