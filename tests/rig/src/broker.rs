@@ -15,7 +15,7 @@ use crate::wire::Connection;
 use crate::zk::Zk;
 
 /// The session timeout that brokers ask ZooKeeper for: what a broker's sudden death costs at least.
-pub const SESSION_TIMEOUT_MS: u64 = 4_000;
+pub const SESSION_TIMEOUT_MS: u64 = 6_000;
 
 const FIRST_PORT: u16 = 9_091;
 /// A JVM on a machine with two busy cores takes its time.

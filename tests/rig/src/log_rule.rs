@@ -46,6 +46,20 @@ pub const UNDER_JAVA: &[Listed] = &[
     ),
     listed(
         &[
+            "Error processing append operation",
+            "NotEnoughReplicasException",
+        ],
+        "acks=all while fewer replicas are in sync than min.insync.replicas: refused, and sent again",
+    ),
+    listed(
+        &[
+            "Error processing append operation",
+            "OutOfOrderSequenceException",
+        ],
+        "an idempotent producer's next batches, under way when the one before was refused: sent again in order",
+    ),
+    listed(
+        &[
             "RequestSendThread",
             "connection to broker",
             "was unsuccessful",
@@ -54,11 +68,43 @@ pub const UNDER_JAVA: &[Listed] = &[
         "a Java controller cannot reach a broker that was killed",
     ),
     listed(
+        &["RequestSendThread", "fails to send", "java.io.IOException"],
+        "a Java controller's request was under way when its broker, or the role, went",
+    ),
+    listed(
+        &[
+            "RequestSendThread",
+            "fails to send",
+            "java.lang.InterruptedException",
+        ],
+        "a Java controller gave up on a broker that is gone, or on the role",
+    ),
+    listed(
+        &[
+            "[Controller id=",
+            "failed to change state for partition",
+            "StateChangeFailedException",
+        ],
+        "a Java controller meets a partition none of whose replicas is up",
+    ),
+    listed(
         &[
             "cannot become follower since the new leader -1 is unavailable",
             "state.change.logger",
         ],
         "a Java controller tells the replicas of a partition that has lost its last leader",
+    ),
+    listed(
+        &["org.apache.zookeeper.ClientCnxn", "SessionTimeoutException"],
+        "a broker that was paused or starved of processor time comes too late to its ZooKeeper session",
+    ),
+    listed(
+        &["org.apache.zookeeper.ClientCnxn", "SessionExpiredException"],
+        "the same, when the session is over by then",
+    ),
+    listed(
+        &["KeeperErrorCode = Session expired"],
+        "the same, told by whatever asked ZooKeeper at that moment; it is asked again in the next session",
     ),
 ];
 
@@ -69,7 +115,7 @@ pub enum Logger {
     Broker,
 }
 
-/// Something that a process logged: the line, and the first line of the stack trace below it.
+/// Something that a process logged: the line, and the exception named below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub line: String,
@@ -104,16 +150,19 @@ fn entries(text: &str, logger: Logger) -> Vec<Entry> {
                 line: line.clone(),
                 trace: None,
             });
-        } else if starts_trace(line, lines.get(index + 1)) {
+        } else if names_exception(line) {
             match entries.last_mut() {
-                // The trace belongs to an entry that counts already.
+                // What an entry says that counts already, with or without a trace.
                 Some(last) if head.is_none_or(|head| head == last.line) && last.trace.is_none() => {
                     last.trace = Some(line.clone());
                 }
-                _ => entries.push(Entry {
-                    line: head.unwrap_or(line).to_owned(),
-                    trace: Some(line.clone()),
-                }),
+                _ if begins_trace(lines.get(index + 1)) => {
+                    entries.push(Entry {
+                        line: head.unwrap_or(line).to_owned(),
+                        trace: Some(line.clone()),
+                    });
+                }
+                _ => {}
             }
         }
     }
@@ -130,7 +179,7 @@ fn counts(line: &str, logger: Logger) -> bool {
         (_, Some("ERROR" | "FATAL")) => true,
         (Logger::Klamm, Some("WARN")) => true,
         // A program that gives up says so without a level, and so does one that panics.
-        (Logger::Klamm, None) => line.starts_with("Error:") || line.contains("panicked at"),
+        (Logger::Klamm, None) => line.starts_with("klamm: ") || line.contains("panicked at"),
         _ => false,
     }
 }
@@ -143,19 +192,14 @@ fn level(line: &str) -> Option<&str> {
         .find(|word| LEVELS.contains(word))
 }
 
-/// Whether `line` names a Java exception and the next one begins its trace.
-fn starts_trace(line: &str, next: Option<&String>) -> bool {
-    let class = line
-        .strip_prefix("Caused by: ")
-        .unwrap_or(line)
-        .split(':')
-        .next()
-        .unwrap_or("");
-    let names_exception =
-        (class.ends_with("Exception") || class.ends_with("Error")) && !class.contains(' ');
-    names_exception
-        && next.is_some_and(|next| next.starts_with("\tat "))
-        && !line.starts_with("Caused by: ")
+/// Whether `line` is the name of a Java exception, alone or before its message.
+fn names_exception(line: &str) -> bool {
+    let class = line.split(':').next().unwrap_or("");
+    (class.ends_with("Exception") || class.ends_with("Error")) && !class.contains(' ')
+}
+
+fn begins_trace(next: Option<&String>) -> bool {
+    next.is_some_and(|next| next.starts_with("\tat "))
 }
 
 fn explained(entry: &Entry, allowed: &[Listed]) -> bool {
@@ -278,7 +322,7 @@ java.lang.IllegalStateException: no
                 ),
                 (
                     "ERROR [ReplicaFetcher replicaId=1] Error for partition t-0 at offset 5 (kafka.server.X)",
-                    false
+                    true
                 ),
                 ("ERROR Something else (kafka.server.Y)", true),
             ]
@@ -306,7 +350,7 @@ java.lang.IllegalStateException: no
 2026-11-30T02:34:06Z  INFO fine
 \u{1b}[2m2026-11-30T02:34:06Z\u{1b}[0m \u{1b}[33m WARN\u{1b}[0m coloured
 [2026-11-30 02:34:07,000] ERROR as Kafka writes it (klamm)
-Error: klamm.id=1 is the id of a registered broker
+klamm: klamm.id=1 is the id of a registered broker
 thread 'main' panicked at src/main.rs:1:1:
 an INFO line that speaks of a WARN is none";
         let found = entries(log, Logger::Klamm);

@@ -170,11 +170,18 @@ pub fn stop_gently(cluster: &mut Cluster, id: i32) -> Result<Told> {
 
 /// How often broker `id` has said that its controlled shutdown was granted; otherwise it would have just gone.
 fn handed_over(cluster: &Cluster, id: i32) -> Result<usize> {
+    // In the words of the releases up to 2.8, and of later ones.
+    const GRANTED: [&str; 2] = [
+        "Controlled shutdown succeeded",
+        "Controlled shutdown request returned successfully",
+    ];
     let path = cluster.run.log(&format!("broker-{id}.log"));
     let log = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(String::from_utf8_lossy(&log)
-        .matches("Controlled shutdown succeeded")
-        .count())
+    let text = String::from_utf8_lossy(&log);
+    Ok(GRANTED
+        .iter()
+        .map(|words| text.matches(words).count())
+        .sum())
 }
 
 /// klamm is killed with SIGKILL: a genuine broker takes the role as soon as ZooKeeper has noticed.
