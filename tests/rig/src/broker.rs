@@ -15,7 +15,7 @@ use crate::wire::Connection;
 use crate::zk::Zk;
 
 /// The session timeout that brokers ask ZooKeeper for: what a broker's sudden death costs at least.
-pub const SESSION_TIMEOUT_MS: u64 = 4_000;
+pub const SESSION_TIMEOUT_MS: u64 = 6_000;
 
 const FIRST_PORT: u16 = 9_091;
 /// A JVM on a machine with two busy cores takes its time.
@@ -31,7 +31,7 @@ pub struct BrokerPlan {
     pub zookeeper: String,
     /// Brokers in the cluster: bounds the replication factors.
     pub brokers: usize,
-    /// Further properties; a key given here replaces the rig's.
+    /// Further properties; a key given here replaces the rig's, and `{ip}` stands for the run's address.
     pub properties: Vec<(String, String)>,
 }
 
@@ -95,7 +95,7 @@ impl Broker {
         let what = format!("{} to be registered and to answer", self.process.name());
         let (_, took) = wait::until(&what, START_TIMEOUT, || {
             if let Some(status) = self.process.ended_by_itself() {
-                return Ok(Seen::Not(format!(
+                return Ok(Seen::Never(format!(
                     "it ended with {status}; its log: {}",
                     self.process.log().display()
                 )));
@@ -200,6 +200,7 @@ fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
         }
     }
     for (key, value) in &plan.properties {
+        let value = value.replace("{ip}", &run.address.to_string());
         text.push_str(&format!("{key}={value}\n"));
     }
     text

@@ -9,11 +9,13 @@ use anyhow::{Context, Result, bail};
 use crate::broker::{Broker, BrokerPlan};
 use crate::client::{Traffic, TrafficPlan};
 use crate::jars::Jars;
-use crate::klamm::{self, Klamm, KlammPlan};
+use crate::klamm::{Klamm, KlammPlan};
+use crate::proxy::Proxy;
 use crate::run::Run;
+use crate::stories::Leading;
 use crate::tools::Tool;
 use crate::version::{Ibp, KafkaVersion};
-use crate::zk::Zk;
+use crate::zk::{TopicPartition, Zk};
 use crate::zookeeper::ZooKeeper;
 
 /// What a story's cluster is made of.
@@ -28,6 +30,8 @@ pub struct ClusterPlan {
     pub chroot: String,
     /// Further properties of every broker.
     pub properties: Vec<(String, String)>,
+    /// Whether klamm is to lead, or the brokers' own controller.
+    pub leading: Leading,
 }
 
 impl ClusterPlan {
@@ -39,6 +43,7 @@ impl ClusterPlan {
             zookeeper: KafkaVersion::V3_9_2,
             chroot: String::new(),
             properties: Vec::new(),
+            leading: Leading::Klamm,
         }
     }
 
@@ -57,6 +62,10 @@ impl ClusterPlan {
 #[derive(Debug)]
 pub struct Cluster {
     pub traffic: Option<Traffic>,
+    /// Stands between klamm and ZooKeeper in stories that cut connections.
+    pub proxy: Option<Proxy>,
+    /// Topics whose names begin so are broken on purpose; nobody waits for them.
+    pub overlooked: Option<&'static str>,
     pub klamms: BTreeMap<i32, Klamm>,
     pub brokers: BTreeMap<i32, Broker>,
     pub zookeeper: ZooKeeper,
@@ -81,6 +90,8 @@ impl Cluster {
         let zk = Zk::new(&connect);
         let mut cluster = Self {
             traffic: None,
+            proxy: None,
+            overlooked: None,
             klamms: BTreeMap::new(),
             brokers: BTreeMap::new(),
             zookeeper,
@@ -113,6 +124,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Brokers, protocol and ZooKeeper in a few words.
+    pub fn described(&self) -> String {
+        let brokers: Vec<String> = self
+            .brokers
+            .values()
+            .map(|broker| format!("{} ({})", broker.id, broker.version))
+            .collect();
+        format!(
+            "brokers {} at IBP {}, ZooKeeper of {}, on {}",
+            brokers.join(", "),
+            self.plan.ibp,
+            self.plan.zookeeper,
+            self.run.address
+        )
+    }
+
     /// `bootstrap.servers` naming the genuine brokers.
     pub fn bootstrap(&self) -> String {
         self.brokers
@@ -125,6 +152,12 @@ impl Cluster {
     /// The ids of the genuine brokers, up or not.
     pub fn genuine_ids(&self) -> BTreeSet<i32> {
         self.brokers.keys().copied().collect()
+    }
+
+    /// Whether a partition must be led and in sync for the cluster to be at rest.
+    pub fn counts(&self, partition: &TopicPartition) -> bool {
+        self.overlooked
+            .is_none_or(|prefix| !partition.topic.starts_with(prefix))
     }
 
     pub fn broker(&mut self, id: i32) -> Result<&mut Broker> {
@@ -184,16 +217,6 @@ impl Cluster {
         Ok(first.config.clone())
     }
 
-    /// Starts a klamm that takes the role from whoever has it, and waits until it has it; returns how long that took
-    /// from its start.
-    ///
-    /// # Errors
-    /// When it does not get the role within half a minute.
-    pub fn let_klamm_lead(&mut self) -> Result<Duration> {
-        self.start_klamm(klamm::FIRST_ID, &[])?;
-        self.wait_controller(klamm::FIRST_ID, Duration::from_secs(30))
-    }
-
     /// Starts the Java client, producing to `topics` (which must exist, with so many partitions each).
     ///
     /// # Errors
@@ -205,7 +228,7 @@ impl Cluster {
     ) -> Result<()> {
         let plan = TrafficPlan {
             bootstrap: self.bootstrap(),
-            idempotent: self.plan.ibp.producer_ids_from_controller(),
+            idempotent: true,
             records_per_second,
             group: Some("readers".to_owned()),
         };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::fcntl::{Flock, FlockArg};
 
@@ -19,6 +19,13 @@ use crate::workspace;
 /// One logging backend for every release: the drop-in successor of the log4j that Kafka's own scripts come with, so
 /// that a broker's log looks as its operators know it.
 const SLF4J_VERSION: &str = "1.7.36";
+
+/// What a folder of jars was filled from, kept in it.
+const POM: &str = "pom.xml";
+
+/// Kafka 2.0 to 2.3 come with a ZooKeeper client (3.4.13, 3.4.14) that cannot resolve any host on Java 14 and later
+/// (ZOOKEEPER-3779); this is the last before that fault.
+const ZOOKEEPER_FOR_2_0_TO_2_3: &str = "3.4.12";
 
 /// The jars of one release, complete.
 #[derive(Debug, Clone)]
@@ -36,12 +43,12 @@ impl Jars {
         require_java_tools()?;
         let home = workspace::cache_dir()?.join("jars");
         let directory = home.join(version.to_string());
-        if !directory.exists() {
+        if !is_current(version, &directory) {
             fs::create_dir_all(&home)
                 .with_context(|| format!("cannot create {}", home.display()))?;
             let _lock = lock(&home.join(format!("{version}.lock")))?;
             // Whoever held the lock before may have fetched them.
-            if !directory.exists() {
+            if !is_current(version, &directory) {
                 fetch(version, &home, &directory)?;
             }
         }
@@ -65,6 +72,11 @@ pub(crate) fn lock(path: &Path) -> Result<Flock<File>> {
         .map_err(|(_, errno)| anyhow::anyhow!("cannot lock {}: {errno}", path.display()))
 }
 
+/// Whether the folder was filled from what we would ask for today.
+fn is_current(version: KafkaVersion, directory: &Path) -> bool {
+    fs::read_to_string(directory.join(POM)).is_ok_and(|asked_for| asked_for == pom(version))
+}
+
 fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
     let partial = home.join(format!(".{version}.partial"));
     if partial.exists() {
@@ -72,26 +84,24 @@ fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
         fs::remove_dir_all(&partial)
             .with_context(|| format!("cannot remove {}", partial.display()))?;
     }
-    let pom_dir = partial.join("pom");
-    let jar_dir = partial.join("jars");
-    fs::create_dir_all(&pom_dir).with_context(|| format!("cannot create {}", pom_dir.display()))?;
-    fs::write(pom_dir.join("pom.xml"), pom(version))?;
+    fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
+    let pom_file = partial.join(POM);
+    fs::write(&pom_file, pom(version))
+        .with_context(|| format!("cannot write {}", pom_file.display()))?;
 
     let progress = progress(version);
-    let outcome = run_maven(&pom_dir, &jar_dir, |file| {
+    let outcome = run_maven(&pom_file, &partial, |file| {
         progress.inc(1);
         progress.set_message(file.to_owned());
     });
     progress.finish_and_clear();
     outcome.with_context(|| format!("Maven could not fetch the jars of Kafka {version}"))?;
-    ensure!(
-        jar_dir.exists(),
-        "Maven ended well, but wrote no jars of Kafka {version}"
-    );
-    fs::rename(&jar_dir, directory)
-        .with_context(|| format!("cannot put {} in place", directory.display()))?;
-    fs::remove_dir_all(&partial).ok();
-    Ok(())
+    if directory.exists() {
+        fs::remove_dir_all(directory)
+            .with_context(|| format!("cannot remove {}", directory.display()))?;
+    }
+    fs::rename(&partial, directory)
+        .with_context(|| format!("cannot put {} in place", directory.display()))
 }
 
 fn progress(version: KafkaVersion) -> ProgressBar {
@@ -110,10 +120,10 @@ fn progress(version: KafkaVersion) -> ProgressBar {
 }
 
 /// Runs Maven; `on_file` hears the name of each file that came over the network.
-fn run_maven(pom_dir: &Path, jar_dir: &Path, mut on_file: impl FnMut(&str)) -> Result<()> {
+fn run_maven(pom: &Path, jar_dir: &Path, mut on_file: impl FnMut(&str)) -> Result<()> {
     let mut maven = Command::new("mvn")
         .args(["--batch-mode", "--file"])
-        .arg(pom_dir.join("pom.xml"))
+        .arg(pom)
         .arg("dependency:copy-dependencies")
         .arg(format!("-DoutputDirectory={}", jar_dir.display()))
         .stdin(Stdio::null())
@@ -158,6 +168,18 @@ fn pom(version: KafkaVersion) -> String {
             &version.to_string(),
         ));
     }
+    let managed = if version.at_least(2, 0) && !version.at_least(2, 4) {
+        let zookeeper = dependency(
+            "org.apache.zookeeper",
+            "zookeeper",
+            ZOOKEEPER_FOR_2_0_TO_2_3,
+        );
+        format!(
+            "  <dependencyManagement><dependencies>\n{zookeeper}  </dependencies></dependencyManagement>\n"
+        )
+    } else {
+        String::new()
+    };
     format!(
         r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -165,10 +187,11 @@ fn pom(version: KafkaVersion) -> String {
   <artifactId>rig-jars</artifactId>
   <version>1</version>
   <packaging>pom</packaging>
-  <dependencies>
+{}  <dependencies>
 {}  </dependencies>
 </project>
 "#,
+        managed,
         dependencies.concat()
     )
 }

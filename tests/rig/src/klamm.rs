@@ -61,12 +61,13 @@ impl Klamm {
             run.address.port(nth_port(FIRST_HTTP_PORT, id)),
         );
         let config = run.conf(&format!("klamm-{id}.properties"));
-        let broker = fs::read_to_string(&plan.broker_config)
-            .with_context(|| format!("cannot read {}", plan.broker_config.display()))?;
-        let text = format!(
-            "{broker}\nklamm.id={id}\nklamm.listeners=PLAINTEXT://{address}\nklamm.http.listen={http}\n"
-        );
-        fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;
+        let (its_id, listener) = (id.to_string(), format!("PLAINTEXT://{address}"));
+        let keys = [
+            ("klamm.id", its_id.as_str()),
+            ("klamm.listeners", &listener),
+            ("klamm.http.listen", &http),
+        ];
+        rewrite(&plan.broker_config, &config, &keys, &[])?;
         let process = Process::start(launch(run, id, &config, &plan.overrides)?)?;
         Ok(Self {
             id,
@@ -116,7 +117,7 @@ impl Klamm {
         let http = self.http.clone();
         let (_, took) = wait::until("klamm to be ready", Duration::from_secs(30), || {
             if let Some(status) = self.process.ended_by_itself() {
-                return Ok(Seen::Not(format!(
+                return Ok(Seen::Never(format!(
                     "it ended with {status}; its log: {}",
                     self.process.log().display()
                 )));
@@ -188,6 +189,33 @@ pub fn run_to_end(run: &Run, name: &str, config: &Path) -> Result<(ExitStatus, S
         status.with_context(|| format!("klamm should have refused to start; it said:\n{said}"))?,
         said,
     ))
+}
+
+/// Writes the properties of `from` to `to`, with `lines` in the place of lines of the same key, and without those of
+/// the keys `without`.
+///
+/// # Errors
+/// When one cannot be read or the other written.
+pub fn rewrite(from: &Path, to: &Path, lines: &[(&str, &str)], without: &[&str]) -> Result<()> {
+    let text =
+        fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let goes = |line: &str| {
+        let key = line.split('=').next().unwrap_or(line);
+        without.contains(&key) || lines.iter().any(|(new, _)| *new == key)
+    };
+    let mut kept: Vec<String> = text
+        .lines()
+        .filter(|line| !goes(line))
+        .map(str::to_owned)
+        .collect();
+    // The last of several lines for one key is the one that was meant.
+    for (index, (key, value)) in lines.iter().enumerate() {
+        if !lines.iter().skip(index + 1).any(|(later, _)| later == key) {
+            kept.push(format!("{key}={value}"));
+        }
+    }
+    kept.push(String::new());
+    fs::write(to, kept.join("\n")).with_context(|| format!("cannot write {}", to.display()))
 }
 
 fn launch(run: &Run, id: i32, config: &Path, overrides: &[(String, String)]) -> Result<Launch> {

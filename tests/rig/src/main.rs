@@ -1,52 +1,255 @@
-//! x
-use anyhow::Result;
-use klamm_rig::cluster::*;
-use klamm_rig::version::*;
-use std::time::*;
-fn main() -> Result<()> {
+//! `cargo rig …`: the rig's front door for people.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::{Args, Parser, Subcommand};
+use klamm_rig::cluster::{Cluster, ClusterPlan};
+use klamm_rig::jars::{self, Jars};
+use klamm_rig::log_rule;
+use klamm_rig::stories::{Choice, DEMO, Leading, Report, STORIES, Story, up};
+use klamm_rig::teller::{self, Voice};
+use klamm_rig::version::{Ibp, KafkaVersion};
+
+/// Genuine ZooKeeper and Kafka processes, klamm beside them, and the stories told with them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo rig",
+    bin_name = "cargo rig",
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Tell the whole story live on one cluster: takeover, death and return of a broker, klamm's own death, hand-back
+    Demo(Who),
+    /// Keep a cluster with klamm running to play with; Ctrl-C ends all
+    Up(Who),
+    /// List the stories
+    Stories,
+    /// Tell stories by name, or all of them
+    Story {
+        /// Names, as `cargo rig stories` lists them
+        #[arg(required_unless_present = "all")]
+        names: Vec<String>,
+        /// All of them, the slow ones too
+        #[arg(long, conflicts_with = "names")]
+        all: bool,
+        /// Print each step as it happens
+        #[arg(long, short)]
+        verbose: bool,
+        #[command(flatten)]
+        who: Who,
+    },
+    /// Tell stories under the brokers' own controller, and print what brokers log there at ERROR and above
+    Baseline {
+        /// Names; without any, all that make sense without klamm
+        names: Vec<String>,
+        #[command(flatten)]
+        who: Who,
+    },
+    /// Fetch the jars of Kafka releases, for working without a network later
+    Jars {
+        #[arg(default_values = ["1.1.1", "2.2.2", "2.4.1", "2.8.2", "3.9.2"])]
+        versions: Vec<KafkaVersion>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Who {
+    /// Kafka releases, one broker each: 2.4.1,2.8.2,3.9.2
+    #[arg(long, value_delimiter = ',', value_name = "V,V,V")]
+    brokers: Option<Vec<KafkaVersion>>,
+    /// inter.broker.protocol.version; without it, that of the oldest broker
+    #[arg(long, value_name = "V")]
+    ibp: Option<Ibp>,
+}
+
+impl Who {
+    fn choice(self, leading: Leading) -> Choice {
+        Choice {
+            brokers: self.brokers,
+            ibp: self.ibp,
+            leading,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{} {error:#}", teller::red("error:"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether all is as it must be.
+fn run(command: Command) -> Result<bool> {
+    match command {
+        Command::Stories => {
+            list();
+            Ok(true)
+        }
+        Command::Jars { versions } => {
+            for version in versions {
+                let jars = Jars::of(version)?;
+                println!("{version}: {}", jars.directory().display());
+            }
+            Ok(true)
+        }
+        Command::Demo(who) => demo(&who.choice(Leading::Klamm)),
+        Command::Up(who) => keep_up(&who.choice(Leading::Klamm)),
+        Command::Story {
+            names,
+            all,
+            verbose,
+            who,
+        } => {
+            let stories = if all {
+                STORIES.iter().collect()
+            } else {
+                named(&names)?
+            };
+            let voice = if verbose { Voice::Live } else { Voice::Quiet };
+            tell(&stories, &who.choice(Leading::Klamm), voice)
+        }
+        Command::Baseline { names, who } => {
+            let stories = if names.is_empty() {
+                STORIES
+                    .iter()
+                    .chain([&DEMO])
+                    .filter(|story| story.baseline)
+                    .collect()
+            } else {
+                named(&names)?
+            };
+            baseline(&stories, &who.choice(Leading::Java))
+        }
+    }
+}
+
+fn named(names: &[String]) -> Result<Vec<&'static Story>> {
+    names.iter().map(|name| Story::named(name)).collect()
+}
+
+fn list() {
+    let widest = STORIES
+        .iter()
+        .map(|story| story.name.len())
+        .max()
+        .unwrap_or(0);
+    for story in STORIES {
+        let pace = if story.is_slow() {
+            teller::dim(" (slow)")
+        } else {
+            String::new()
+        };
+        println!(
+            "{:<widest$}  {}{pace}",
+            teller::bold(story.name),
+            story.about
+        );
+    }
+}
+
+/// Tells stories one after the other, a line each.
+fn tell(stories: &[&Story], choice: &Choice, voice: Voice) -> Result<bool> {
+    jars::require_java_tools()?;
+    let mut failed = 0;
+    for story in stories {
+        if voice == Voice::Live {
+            println!("{}: {}", teller::bold(story.name), story.about);
+        }
+        let report = story.run(choice, voice);
+        failed += usize::from(!report.passed());
+        print_line(story, &report);
+    }
+    println!(
+        "stories: {} passed, {failed} failed",
+        stories.len() - failed
+    );
+    Ok(failed == 0)
+}
+
+fn print_line(story: &Story, report: &Report) {
+    let word = if report.passed() {
+        teller::green("ok  ")
+    } else {
+        teller::red("FAIL")
+    };
+    println!(
+        "{word} {:>6.1} s  {}",
+        report.took.as_secs_f64(),
+        story.name
+    );
+    if !report.passed() {
+        println!("{}", report.failure());
+    }
+}
+
+fn demo(choice: &Choice) -> Result<bool> {
+    jars::require_java_tools()?;
+    println!("{}: {}\n", teller::bold("klamm"), DEMO.about);
+    let report = DEMO.run(choice, Voice::Live);
+    println!("\n{}\n", teller::table(&report.steps));
+    let failed = report
+        .steps
+        .iter()
+        .filter(|step| step.outcome.is_err())
+        .count();
+    let passed = report.steps.len() - failed;
+    if !report.passed() {
+        let logs = report
+            .logs
+            .as_ref()
+            .map_or("none".to_owned(), |logs| logs.display().to_string());
+        println!("what was seen:\n{}\nlogs: {logs}", report.faults.join("\n"));
+    }
+    // A fault outside of any step counts as one more.
+    let failed = failed.max(usize::from(!report.passed()));
+    println!("demo: {passed} passed, {failed} failed");
+    Ok(failed == 0)
+}
+
+fn baseline(stories: &[&Story], choice: &Choice) -> Result<bool> {
+    jars::require_java_tools()?;
+    let mut all_passed = true;
+    for story in stories {
+        if !story.baseline {
+            bail!("the story `{}` makes no sense without klamm", story.name);
+        }
+        println!("{} under the Java controller", teller::bold(story.name));
+        let report = story.run(choice, Voice::Live);
+        all_passed &= report.passed();
+        for (kind, times) in log_rule::kinds(&report.broker_entries) {
+            println!("    {times:>5} × {kind}");
+        }
+    }
+    Ok(all_passed)
+}
+
+fn keep_up(choice: &Choice) -> Result<bool> {
+    jars::require_java_tools()?;
     klamm_rig::interrupt::arm();
-    let v: Vec<KafkaVersion> = std::env::args()
-        .nth(1)
-        .unwrap()
-        .split(',')
-        .map(|v| v.parse().unwrap())
-        .collect();
-    let ibp = std::env::args()
-        .nth(2)
-        .map(|v| v.parse().unwrap())
-        .unwrap_or(Ibp::lowest_of(&v));
-    let t = Instant::now();
-    let mut c = Cluster::start("baseline", ClusterPlan::new(&v, ibp))?;
-    println!("up {:?} {}", t.elapsed(), c.run.directory().display());
-    c.create_topic("alpha", 6, 3)?;
-    println!(
-        "topic {:?}",
-        c.wait_topic("alpha", 6, Duration::from_secs(20))?
-    );
-    println!("led {:?}", c.wait_all_led(Duration::from_secs(20))?);
-    c.start_traffic(&[("alpha", 6)], 300)?;
-    println!("traffic {:?}", t.elapsed());
-    let (id, _) = c.wait_java_controller(Duration::from_secs(1))?;
-    let victim = if id == 1 { 2 } else { 1 };
-    c.broker(victim)?.process.kill()?;
-    let zk = c.zk.clone();
-    println!(
-        "unregistered {:?}",
-        c.broker(victim)?.wait_unregistered(&zk)?
-    );
-    println!("led {:?}", c.wait_all_led(Duration::from_secs(20))?);
-    println!(
-        "flowing {:?}",
-        c.traffic()?.wait_flowing(Duration::from_secs(60))?
-    );
-    c.broker(victim)?.restart(&zk)?;
-    println!("up {:?}", c.broker(victim)?.wait_up(&zk)?);
-    println!("isr {:?}", c.wait_isr_full(Duration::from_secs(60))?);
-    let w = c.watch_leaders();
-    c.broker(victim)?.stop()?;
-    println!("{}", w.expect_nothing_leaderless()?);
-    c.broker(victim)?.restart(&zk)?;
-    println!("isr {:?}", c.wait_isr_full(Duration::from_secs(60))?);
-    println!("{}", c.finish_traffic()?);
-    Ok(())
+    let plan: ClusterPlan = up::plan(choice);
+    let mut cluster = Cluster::start("up", plan)?;
+    println!("{}", up::started(&mut cluster)?);
+    // Ends with Ctrl-C. What the person kills stays dead, and is told once.
+    let mut told = 0;
+    loop {
+        let ended = cluster.ended_by_themselves();
+        for line in ended.iter().skip(told) {
+            println!("{line}");
+        }
+        told = told.max(ended.len());
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

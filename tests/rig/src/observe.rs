@@ -45,54 +45,45 @@ impl Cluster {
         timeout: Duration,
         fits: impl Fn(i32) -> bool,
     ) -> Result<Duration> {
-        let zk = self.zk.clone();
-        let (_, took) = wait::until(what, timeout, || {
-            self.check_all_alive()?;
-            Ok(match zk.controller()? {
+        self.wait(what, timeout, |cluster| {
+            Ok(match cluster.zk.controller()? {
                 Some(owner) if fits(owner.id) => Seen::Done(()),
                 Some(owner) => Seen::Not(format!("/controller is held by {}", owner.id)),
                 None => Seen::Not("/controller is vacant".to_owned()),
             })
-        })?;
-        Ok(took)
+        })
     }
 
     /// Waits until every partition is led by a live genuine broker, in ZooKeeper and in the eyes of the clients of every
     /// broker that answers, and all of these name the holder of the role as controller.
     pub fn wait_all_led(&mut self, timeout: Duration) -> Result<Duration> {
-        let (zk, genuine) = (self.zk.clone(), self.genuine_ids());
-        let (_, took) = wait::until("every partition to be led", timeout, || {
-            self.check_all_alive()?;
-            let answering = self.answering_brokers();
-            Ok(match not_led(&zk, &genuine, &answering)? {
+        self.wait("every partition to be led", timeout, |cluster| {
+            let answering = cluster.answering_brokers();
+            Ok(match not_led(cluster, &answering)? {
                 None => Seen::Done(()),
                 Some(seen) => Seen::Not(seen),
             })
-        })?;
-        Ok(took)
+        })
     }
 
     /// Waits until the ISR of every partition is all of its replicas.
     pub fn wait_isr_full(&mut self, timeout: Duration) -> Result<Duration> {
-        let zk = self.zk.clone();
-        let (_, took) = wait::until("every ISR to be full", timeout, || {
-            self.check_all_alive()?;
-            let assignments = zk.assignments()?;
-            let states = zk.states()?;
-            let short: Vec<String> = assignments
+        self.wait("every ISR to be full", timeout, |cluster| {
+            let assignments = cluster.zk.assignments()?;
+            let states = cluster.zk.states()?;
+            let mut short = assignments
                 .iter()
+                .filter(|(partition, _)| cluster.counts(partition))
                 .filter_map(|(partition, replicas)| {
                     let isr = states.get(partition).map(|state| &state.isr);
                     let all: BTreeSet<i32> = replicas.iter().copied().collect();
                     (isr != Some(&all)).then(|| format!("{partition} has {isr:?} of {replicas:?}"))
-                })
-                .collect();
-            Ok(match short.first() {
+                });
+            Ok(match short.next() {
                 None => Seen::Done(()),
-                Some(first) => Seen::Not(format!("{} short, {first}", short.len())),
+                Some(first) => Seen::Not(format!("{first}, and {} more are short", short.count())),
             })
-        })?;
-        Ok(took)
+        })
     }
 
     /// Waits until `topic` has `partitions` partitions with a leader each, none of them on an id that is not a genuine
@@ -103,41 +94,53 @@ impl Cluster {
         partitions: usize,
         timeout: Duration,
     ) -> Result<Duration> {
-        let (zk, genuine) = (self.zk.clone(), self.genuine_ids());
         let what = format!("{topic} to have {partitions} led partitions on genuine brokers");
-        let (_, took) = wait::until(&what, timeout, || {
-            self.check_all_alive()?;
-            let assigned: BTreeMap<_, _> = zk
-                .assignments()?
-                .into_iter()
-                .filter(|(partition, _)| partition.topic == topic)
-                .collect();
-            if assigned.len() != partitions {
-                return Ok(Seen::Not(format!(
-                    "{} partitions in its node",
-                    assigned.len()
-                )));
-            }
-            if let Some((partition, replicas)) = assigned
-                .iter()
-                .find(|(_, replicas)| replicas.iter().any(|id| !genuine.contains(id)))
-            {
-                return Ok(Seen::Not(format!(
-                    "{partition} is assigned to {replicas:?}"
-                )));
-            }
-            let states = zk.states_of(assigned.keys().cloned())?;
-            let led = states
-                .values()
-                .filter(|state| genuine.contains(&state.leader))
-                .count();
-            Ok(if led == partitions {
-                Seen::Done(())
-            } else {
-                Seen::Not(format!("{led} are led"))
-            })
+        self.wait(&what, timeout, |cluster| {
+            Ok(
+                match topic_lacks(&cluster.zk, &cluster.genuine_ids(), topic, partitions)? {
+                    None => Seen::Done(()),
+                    Some(seen) => Seen::Not(seen),
+                },
+            )
+        })
+    }
+
+    /// Asks `probe` until it is done, as long as every process of the cluster lives that ought to.
+    ///
+    /// # Errors
+    /// After `timeout`, with what was seen last; or at once when a process ended by itself.
+    pub fn wait(
+        &mut self,
+        what: &str,
+        timeout: Duration,
+        mut probe: impl FnMut(&mut Self) -> Result<Seen<()>>,
+    ) -> Result<Duration> {
+        let (_, took) = wait::until(what, timeout, || match self.check_all_alive() {
+            Ok(()) => probe(self),
+            Err(ended) => Ok(Seen::Never(format!("{ended:#}"))),
         })?;
         Ok(took)
+    }
+
+    /// Lets `duration` pass, during which `must_hold` has to hold at every look and nobody may end by itself.
+    ///
+    /// # Errors
+    /// As soon as it does not hold.
+    pub fn hold(
+        &mut self,
+        why: &str,
+        duration: Duration,
+        mut must_hold: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let started = Instant::now();
+        while started.elapsed() < duration {
+            self.check_all_alive()?;
+            must_hold(self).with_context(|| {
+                format!("{why}, but after {:.2} s", started.elapsed().as_secs_f64())
+            })?;
+            std::thread::sleep(LOOK_PACE);
+        }
+        Ok(())
     }
 
     /// No genuine broker, no klamm and no other process of the cluster may end without being asked to.
@@ -145,23 +148,30 @@ impl Cluster {
     /// # Errors
     /// Names the process, how it ended and its log.
     pub fn check_all_alive(&mut self) -> Result<()> {
-        let processes = self
-            .brokers
-            .values_mut()
-            .map(|broker| &mut broker.process)
-            .chain(self.klamms.values_mut().map(|klamm| &mut klamm.process))
-            .chain(self.traffic.as_mut().map(|traffic| &mut traffic.process))
-            .chain([&mut self.zookeeper.process]);
-        for process in processes {
-            if let Some(status) = process.ended_by_itself() {
-                bail!(
-                    "{} ended by itself with {status}; its log: {}",
-                    process.name(),
-                    process.log().display()
-                );
-            }
+        match self.ended_by_themselves().into_iter().next() {
+            None => Ok(()),
+            Some(ended) => bail!("{ended}"),
         }
-        Ok(())
+    }
+
+    /// The processes that ended without being asked to, each with how it ended and its log.
+    pub fn ended_by_themselves(&mut self) -> Vec<String> {
+        let brokers = self.brokers.values_mut().map(|broker| &mut broker.process);
+        let klamms = self.klamms.values_mut().map(|klamm| &mut klamm.process);
+        let traffic = self.traffic.as_mut().map(|traffic| &mut traffic.process);
+        brokers
+            .chain(klamms)
+            .chain(traffic)
+            .chain([&mut self.zookeeper.process])
+            .filter_map(|process| {
+                let status = process.ended_by_itself()?;
+                let log = process.log().display();
+                Some(format!(
+                    "{} ended by itself with {status}; its log: {log}",
+                    process.name()
+                ))
+            })
+            .collect()
     }
 
     /// Starts watching for partitions without a leader.
@@ -170,22 +180,59 @@ impl Cluster {
             self.zk.another(),
             self.genuine_ids(),
             self.answering_brokers(),
+            self.overlooked,
         )
     }
 }
 
-/// What keeps the cluster from being led everywhere; `None` when nothing does.
-fn not_led(
+/// Pace of the looks while something must hold.
+const LOOK_PACE: Duration = Duration::from_millis(50);
+
+/// What `topic` lacks to be served; `None` when it is.
+fn topic_lacks(
     zk: &Zk,
     genuine: &BTreeSet<i32>,
-    answering: &[(i32, String)],
+    topic: &str,
+    partitions: usize,
 ) -> Result<Option<String>> {
+    let assigned: BTreeMap<_, _> = zk
+        .assignments()?
+        .into_iter()
+        .filter(|(partition, _)| partition.topic == topic)
+        .collect();
+    if assigned.len() != partitions {
+        return Ok(Some(format!("{} partitions in its node", assigned.len())));
+    }
+    if let Some((partition, replicas)) = assigned
+        .iter()
+        .find(|(_, replicas)| replicas.iter().any(|id| !genuine.contains(id)))
+    {
+        return Ok(Some(format!("{partition} is assigned to {replicas:?}")));
+    }
+    let states = zk.states_of(assigned.keys().cloned())?;
+    let led = states
+        .values()
+        .filter(|state| genuine.contains(&state.leader))
+        .count();
+    Ok((led != partitions).then(|| format!("{led} of them are led")))
+}
+
+/// What keeps the cluster from being led everywhere; `None` when nothing does. A partition none of whose replicas is
+/// registered cannot be led and is passed over.
+fn not_led(cluster: &Cluster, answering: &[(i32, String)]) -> Result<Option<String>> {
+    let (zk, genuine) = (&cluster.zk, cluster.genuine_ids());
     let Some(owner) = zk.controller()? else {
         return Ok(Some("/controller is vacant".to_owned()));
     };
     let live = zk.broker_ids()?;
-    let assignments = zk.assignments()?;
-    let states = zk.states()?;
+    let mut assignments = zk.assignments()?;
+    assignments.retain(|partition, replicas| {
+        cluster.counts(partition)
+            && replicas
+                .iter()
+                .any(|id| live.contains(id) && genuine.contains(id))
+    });
+    let states = zk.states_of(assignments.keys().cloned())?;
     for partition in assignments.keys() {
         let Some(state) = states.get(partition) else {
             return Ok(Some(format!("{partition} has no state")));
@@ -200,15 +247,13 @@ fn not_led(
     for (id, address) in answering {
         let view = wire::view(address).with_context(|| format!("broker {id}"))?;
         if view.controller != owner.id {
-            return Ok(Some(format!(
+            let told = format!(
                 "broker {id} names {} as controller, /controller is {}",
                 view.controller, owner.id
-            )));
+            );
+            return Ok(Some(told));
         }
-        for (partition, state) in states
-            .iter()
-            .filter(|(partition, _)| assignments.contains_key(*partition))
-        {
+        for (partition, state) in &states {
             let told = view.leaders.get(partition).copied();
             if told != Some(state.leader) {
                 return Ok(Some(format!(
@@ -239,7 +284,12 @@ pub struct Sightings {
 }
 
 impl LeaderWatch {
-    fn start(zk: Zk, genuine: BTreeSet<i32>, brokers: Vec<(i32, String)>) -> Self {
+    fn start(
+        zk: Zk,
+        genuine: BTreeSet<i32>,
+        brokers: Vec<(i32, String)>,
+        overlooked: Option<&'static str>,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -252,6 +302,11 @@ impl LeaderWatch {
                     sample_clients(*id, address, started, &mut sightings);
                 }
                 std::thread::sleep(SAMPLE_PACE);
+            }
+            if let Some(prefix) = overlooked {
+                sightings
+                    .leaderless
+                    .retain(|partition, _| !partition.topic.starts_with(prefix));
             }
             sightings
         });

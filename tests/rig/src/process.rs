@@ -343,6 +343,63 @@ mod tests {
         assert!(killed.ended_by_itself().is_none());
     }
 
+    /// Names the test below as the one to run in a process of its own, and the file where the child's pid goes.
+    const INNER_VARIABLE: &str = "KLAMM_RIG_TEST_CHILD_PID_FILE";
+
+    /// Not a test by itself: the process that is killed in the one below.
+    #[test]
+    fn a_rig_that_waits_to_be_killed() {
+        let Some(path) = std::env::var_os(INNER_VARIABLE) else {
+            return;
+        };
+        let child = shell("exec sleep 600");
+        fs::write(&path, child.pid().to_string()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    }
+
+    #[test]
+    fn a_rig_that_is_killed_leaves_no_child_behind() {
+        let path = std::env::temp_dir().join(format!("klamm-rig-child-{}.pid", std::process::id()));
+        let mut rig = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "process::tests::a_rig_that_waits_to_be_killed"])
+            .env(INNER_VARIABLE, &path)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let started = Instant::now();
+        let child = loop {
+            let pid = fs::read_to_string(&path)
+                .ok()
+                .and_then(|text| text.parse::<u32>().ok());
+            if let Some(pid) = pid {
+                break pid;
+            }
+            assert!(
+                started.elapsed() < Duration::from_secs(20),
+                "the inner rig started no child"
+            );
+            std::thread::sleep(POLL);
+        };
+        let runs = |pid: u32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            status.contains("State:") && !status.contains("State:\tZ")
+        };
+        assert!(runs(child));
+        rig.kill().unwrap();
+        rig.wait().unwrap();
+        let killed = Instant::now();
+        while runs(child) {
+            assert!(
+                killed.elapsed() < Duration::from_secs(10),
+                "the child outlives its rig"
+            );
+            std::thread::sleep(POLL);
+        }
+        fs::remove_file(&path).unwrap();
+    }
+
     #[test]
     fn a_process_that_ignores_sigterm_is_killed_and_told_of() {
         let mut deaf = shell("trap '' TERM; while :; do sleep 0.05; done");

@@ -14,6 +14,8 @@ pub enum Seen<T> {
     Done(T),
     /// Not yet; the text says what is there instead.
     Not(String),
+    /// It can no longer come; the text says why.
+    Never(String),
 }
 
 /// Asks `probe` until it is done, and returns what it found with the time that passed. A probe's error counts as "not
@@ -31,6 +33,7 @@ pub fn until<T>(
         let seen = match probe() {
             Ok(Seen::Done(value)) => return Ok((value, started.elapsed())),
             Ok(Seen::Not(seen)) => seen,
+            Ok(Seen::Never(reason)) => bail!("waited for {what}, but {reason}"),
             Err(error) => format!("{error:#}"),
         };
         if started.elapsed() > timeout {

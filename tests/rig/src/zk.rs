@@ -101,6 +101,27 @@ impl Zk {
         Self::new(&self.connect)
     }
 
+    /// Every node with the transaction that changed it last: two equal trees mean that nothing was written in between.
+    pub fn tree(&self) -> Result<BTreeMap<String, i64>> {
+        let mut tree = BTreeMap::new();
+        let mut level = vec![String::new()];
+        while !level.is_empty() {
+            let mut below = Vec::new();
+            for (path, children) in level.iter().zip(self.children_of_all(&level)?) {
+                below.extend(children.iter().map(|child| format!("{path}/{child}")));
+            }
+            // ZooKeeper's own.
+            below.retain(|path| !path.starts_with("/zookeeper"));
+            for (index, _, stat) in self.get_all(&below)? {
+                if let Some(path) = below.get(index) {
+                    tree.insert(path.clone(), stat.mzxid);
+                }
+            }
+            level = below;
+        }
+        Ok(tree)
+    }
+
     /// Runs `operation` on a live session; a lost one is replaced and the operation tried once more.
     fn ask<T>(&self, operation: impl AsyncFn(&Client) -> Result<T, Error>) -> Result<T> {
         let runtime = runtime()?;
@@ -184,7 +205,17 @@ impl Zk {
 
     fn children_of_all(&self, paths: &[String]) -> Result<Vec<Vec<String>>> {
         self.ask(async |client| {
-            let reads: Vec<_> = paths.iter().map(|path| client.get_children(path)).collect();
+            let root = |path: &String| {
+                if path.is_empty() {
+                    "/".to_owned()
+                } else {
+                    path.clone()
+                }
+            };
+            let reads: Vec<_> = paths
+                .iter()
+                .map(|path| client.get_children(&root(path)))
+                .collect();
             let mut found = Vec::with_capacity(reads.len());
             for read in reads {
                 found.push(
@@ -296,6 +327,11 @@ impl Zk {
     /// The replicas of every partition whose topic node can be read; broken nodes are left out, as klamm must.
     pub fn assignments(&self) -> Result<BTreeMap<TopicPartition, Vec<i32>>> {
         let topics: Vec<String> = self.topics()?.into_iter().collect();
+        self.assignments_of(&topics)
+    }
+
+    /// The replicas of every partition of `topics`; as [`Zk::assignments`].
+    pub fn assignments_of(&self, topics: &[String]) -> Result<BTreeMap<TopicPartition, Vec<i32>>> {
         let paths: Vec<String> = topics
             .iter()
             .map(|topic| format!("/brokers/topics/{topic}"))

@@ -85,7 +85,7 @@ impl ZooKeeper {
         let connect = self.connect.clone();
         wait::until("ZooKeeper to serve", Duration::from_secs(60), || {
             if let Some(status) = self.process.ended_by_itself() {
-                return Ok(Seen::Not(format!(
+                return Ok(Seen::Never(format!(
                     "it ended with {status}; its log: {}",
                     self.process.log().display()
                 )));

@@ -135,8 +135,7 @@ impl Traffic {
     pub fn wait_flowing(&mut self, timeout: Duration) -> Result<Duration> {
         let before = self.acknowledged_by_partition();
         let ledger = Arc::clone(&self.ledger);
-        let (_, took) = wait::until("every partition to take records", timeout, || {
-            self.check_alive()?;
+        self.wait("every partition to take records", timeout, || {
             let silent: Vec<String> = locked(&ledger)
                 .partitions
                 .iter()
@@ -155,8 +154,7 @@ impl Traffic {
                     listed(&silent)
                 ))
             })
-        })?;
-        Ok(took)
+        })
     }
 
     /// Records acknowledged so far.
@@ -209,11 +207,10 @@ impl Traffic {
     /// The continuous reader must have come to the end too: one that stood still would have checked nothing.
     fn wait_reader_caught_up(&mut self) -> Result<()> {
         let ledger = Arc::clone(&self.ledger);
-        wait::until(
+        self.wait(
             "the continuous reader to reach the end",
             Duration::from_secs(60),
             || {
-                self.check_alive()?;
                 let behind: Vec<String> = locked(&ledger)
                     .partitions
                     .iter()
@@ -235,8 +232,7 @@ impl Traffic {
 
     fn wait_said(&mut self, what: &str, said: impl Fn(&Ledger) -> bool) -> Result<()> {
         let ledger = Arc::clone(&self.ledger);
-        wait::until(what, Duration::from_secs(180), || {
-            self.check_alive()?;
+        self.wait(what, Duration::from_secs(180), || {
             Ok(if said(&locked(&ledger)) {
                 Seen::Done(())
             } else {
@@ -244,6 +240,20 @@ impl Traffic {
             })
         })
         .map(|_| ())
+    }
+
+    /// Asks `probe` until it is done, as long as the client lives and complains of nothing.
+    fn wait(
+        &mut self,
+        what: &str,
+        timeout: Duration,
+        mut probe: impl FnMut() -> Result<Seen<()>>,
+    ) -> Result<Duration> {
+        let (_, took) = wait::until(what, timeout, || match self.check_alive() {
+            Ok(()) => probe(),
+            Err(error) => Ok(Seen::Never(format!("{error:#}"))),
+        })?;
+        Ok(took)
     }
 
     fn check_alive(&mut self) -> Result<()> {

@@ -1,0 +1,240 @@
+//! Starts that klamm must refuse with a clear message, having written nothing.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, bail, ensure};
+
+use super::acts::PATIENCE;
+use super::{Pace, Story};
+use crate::cluster::Cluster;
+use crate::klamm::{self, FIRST_ID};
+use crate::teller::{Teller, Told};
+use crate::version::KafkaVersion;
+use crate::wait::Seen;
+
+pub const ID_OF_A_BROKER: Story = Story {
+    name: "id-of-a-broker",
+    about: "klamm.id equal to a genuine broker's, up or down, is refused and nothing is written",
+    pace: Pace::Quick,
+    baseline: false,
+    plan: |choice| choice.plan_or(&[KafkaVersion::V2_8_2, KafkaVersion::V2_8_2]),
+    tell: id_of_a_broker,
+    klamm_may_log: &[],
+    brokers_may_log: &[],
+};
+
+fn id_of_a_broker(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
+    let down = 2;
+    teller.step("a topic is there", || {
+        cluster.create_topic("orders", 4, 2)?;
+        cluster.wait_topic("orders", 4, PATIENCE)?;
+        cluster.wait_all_led(PATIENCE)?;
+        Ok("")
+    })?;
+    teller.step("the id of a broker that is up is refused", || {
+        refused(
+            cluster,
+            "id-of-a-live-broker",
+            &[("klamm.id", "1")],
+            &["klamm.id", "1"],
+        )
+    })?;
+    teller.step("a broker goes down", || {
+        let zk = cluster.zk.clone();
+        let broker = cluster.broker(down)?;
+        broker.stop()?;
+        broker.wait_unregistered(&zk)?;
+        cluster.wait_all_led(PATIENCE)?;
+        Ok("")
+    })?;
+    teller.step("the id of a broker that is down is refused", || {
+        refused(
+            cluster,
+            "id-of-a-broker-that-is-down",
+            &[("klamm.id", "2")],
+            &["klamm.id", "2"],
+        )
+    })
+}
+
+pub const SECURED_CONFIG: Story = Story {
+    name: "secured-config",
+    about: "a configuration that asks for TLS, SASL or an authorizer is refused at start and nothing is written",
+    pace: Pace::Quick,
+    baseline: false,
+    plan: |choice| choice.plan_or(&[KafkaVersion::V3_9_2]),
+    tell: secured_config,
+    klamm_may_log: &[],
+    brokers_may_log: &[],
+};
+
+fn secured_config(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
+    let tls_listener = format!("SSL://{}", cluster.run.address.port(9_192));
+    let asked: [(&str, &str, &str); 5] = [
+        (
+            "security.inter.broker.protocol",
+            "SSL",
+            "tls-between-brokers",
+        ),
+        (
+            "security.inter.broker.protocol",
+            "SASL_PLAINTEXT",
+            "sasl-between-brokers",
+        ),
+        ("klamm.listeners", &tls_listener, "tls-listener"),
+        ("zookeeper.ssl.client.enable", "true", "tls-to-zookeeper"),
+        (
+            "authorizer.class.name",
+            "kafka.security.authorizer.AclAuthorizer",
+            "authorizer",
+        ),
+    ];
+    for (key, value, name) in asked {
+        teller.step(&format!("{key}={value} is refused"), || {
+            refused(cluster, name, &[(key, value)], &[key])
+        })?;
+    }
+    Ok(())
+}
+
+pub const SECURED_BROKERS: Story = Story {
+    name: "secured-brokers",
+    about: "brokers with a listener that is not PLAINTEXT, and an authorizer, are refused before any takeover",
+    pace: Pace::Quick,
+    baseline: false,
+    plan: |choice| {
+        choice
+            .plan_or(&[KafkaVersion::V3_9_2])
+            .with_property("listeners", "PLAINTEXT://{ip}:9092,SASL_PLAINTEXT://{ip}:9082")
+            .with_property("sasl.enabled.mechanisms", "PLAIN")
+            .with_property(
+                "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+                "org.apache.kafka.common.security.plain.PlainLoginModule required user_reader=\"secret\";",
+            )
+            .with_property("authorizer.class.name", "kafka.security.authorizer.AclAuthorizer")
+            .with_property("allow.everyone.if.no.acl.found", "true")
+    },
+    tell: secured_brokers,
+    klamm_may_log: &[],
+    brokers_may_log: &[],
+};
+
+/// What the first broker's file holds beyond a plain one, in the order of the plan above.
+const SECURED_KEYS: [&str; 4] = [
+    "sasl.enabled.mechanisms",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+    "authorizer.class.name",
+    "allow.everyone.if.no.acl.found",
+];
+
+/// The file that klamm gets speaks of none of it: only the live brokers do.
+fn secured_brokers(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
+    let address = cluster.broker(1)?.address.clone();
+    let plain_listener = format!("PLAINTEXT://{address}");
+    teller.step("a broker's SASL listener is refused", || {
+        let lines = [("listeners", plain_listener.as_str())];
+        refused_without(
+            cluster,
+            "sasl-listener-of-a-broker",
+            &lines,
+            &SECURED_KEYS,
+            &["SASL_PLAINTEXT"],
+        )
+    })?;
+    teller.step(
+        "the broker drops that listener and keeps its authorizer",
+        || {
+            let zk = cluster.zk.clone();
+            let lines = [("listeners", plain_listener.as_str())];
+            let config = cluster.first_config()?;
+            klamm::rewrite(&config, &config, &lines, &[])?;
+            let broker = cluster.broker(1)?;
+            broker.stop()?;
+            broker.restart(&zk)?;
+            broker.wait_up(&zk)?;
+            cluster.wait_java_controller(PATIENCE)?;
+            Ok("")
+        },
+    )?;
+    teller.step("a broker's authorizer is refused", || {
+        let needles = ["authorizer.class.name"];
+        refused_without(
+            cluster,
+            "authorizer-of-a-broker",
+            &[],
+            &SECURED_KEYS,
+            &needles,
+        )
+    })
+}
+
+/// klamm with the first broker's file and `lines` must end with an error that holds every one of `needles`, and must
+/// have written nothing.
+pub fn refused(
+    cluster: &mut Cluster,
+    name: &str,
+    lines: &[(&str, &str)],
+    needles: &[&str],
+) -> Result<Told> {
+    refused_without(cluster, name, lines, &[], needles)
+}
+
+fn refused_without(
+    cluster: &mut Cluster,
+    name: &str,
+    lines: &[(&str, &str)],
+    without: &[&str],
+    needles: &[&str],
+) -> Result<Told> {
+    let id = FIRST_ID.to_string();
+    let listener = format!("PLAINTEXT://{}", cluster.run.address.port(9_192));
+    let mut all = vec![
+        ("klamm.id", id.as_str()),
+        ("klamm.listeners", listener.as_str()),
+    ];
+    all.extend_from_slice(lines);
+    let config = cluster.run.conf(&format!("klamm-{name}.properties"));
+    klamm::rewrite(&cluster.first_config()?, &config, &all, without)?;
+
+    let before = tree_at_rest(cluster)?;
+    let (status, said) = klamm::run_to_end(&cluster.run, name, &config)?;
+    let after = cluster.zk.tree()?;
+    ensure!(
+        !status.success(),
+        "klamm ended as if all were well; it said:\n{said}"
+    );
+    let message = said
+        .lines()
+        .find(|line| needles.iter().all(|needle| line.contains(needle)));
+    let Some(message) = message else {
+        bail!("no line of what klamm said names {needles:?}:\n{said}")
+    };
+    if let Some(path) = changed(&before, &after) {
+        bail!("klamm refused to start, but {path} was written meanwhile");
+    }
+    Ok(message.trim().to_owned().into())
+}
+
+/// The tree, once two looks in a row found the same: brokers that have just come up still write.
+fn tree_at_rest(cluster: &mut Cluster) -> Result<BTreeMap<String, i64>> {
+    let mut last = cluster.zk.tree()?;
+    let mut unchanged_looks = 0;
+    cluster.wait("ZooKeeper to come to rest", PATIENCE, |cluster| {
+        let now = cluster.zk.tree()?;
+        unchanged_looks = if now == last { unchanged_looks + 1 } else { 0 };
+        let path = changed(&last, &now);
+        last = now;
+        // At the pace of the loop this is a second or two.
+        Ok(if unchanged_looks >= 50 {
+            Seen::Done(())
+        } else {
+            Seen::Not(format!("{path:?} changes"))
+        })
+    })?;
+    Ok(last)
+}
+
+fn changed(before: &BTreeMap<String, i64>, after: &BTreeMap<String, i64>) -> Option<String> {
+    let differs = |path: &&String| before.get(*path) != after.get(*path);
+    before.keys().chain(after.keys()).find(differs).cloned()
+}
