@@ -15,7 +15,7 @@ use crate::machine::own_broker;
 use crate::machine::partition::{self, LocalPartitionStep};
 use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
-use crate::model::{BrokerId, BrokerRegistration, Replica};
+use crate::model::{BrokerId, BrokerRegistration, Replica, TopicName};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -127,9 +127,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         );
         self.log_refused(&refused);
         self.send(batch);
-        // 5. What could not be led may be now.
+        // 5. What could not be led may be now, and so may what had nobody to be placed on.
         self.trigger_online_partition_state_change().await?;
-        Ok(())
+        let unplaced: Vec<TopicName> = std::mem::take(&mut self.unplaced_topics)
+            .into_iter()
+            .collect();
+        self.process_partition_modifications(&unplaced).await
     }
 
     async fn on_broker_failure(&mut self, ids: &[BrokerId]) -> Result<(), ZkFault> {

@@ -13,7 +13,7 @@ use crate::machine::partition::{self, OnlineChange};
 use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{features, own_broker};
-use crate::model::{Broker, InterBrokerProtocol, TopicName};
+use crate::model::{Broker, BrokerId, InterBrokerProtocol, TopicName};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// Brokers up to 2.0 fence none of their controller's writes (KAFKA-6082): one that was deposed may still write for a
@@ -33,7 +33,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.context.set_own_broker(me);
         self.takeover_due_at_ms = None;
         self.context.set_klamm_ids(self.ports.zk.klamm_ids().await?);
-        self.context.set_protocol(self.cluster_protocol());
+        // Without any broker nothing is known of those to come.
+        let lowest = InterBrokerProtocol::assumed_from_registration(4);
+        self.context
+            .set_protocol(self.cluster_protocol().unwrap_or(lowest));
         self.set_up_features().await?;
         self.purge_notifications().await?;
         self.initialize_controller_context().await?;
@@ -64,18 +67,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The operator's word, else the least that any broker said, else what its registration implies.
-    fn cluster_protocol(&self) -> InterBrokerProtocol {
-        let said = self
-            .settings
+    fn cluster_protocol(&self) -> Option<InterBrokerProtocol> {
+        self.settings
             .protocol
-            .or_else(|| self.survey.least_protocol());
-        said.unwrap_or(InterBrokerProtocol::assumed_from_registration(4))
+            .or_else(|| self.survey.least_protocol())
     }
 
     /// The brokers' protocol changed, or became known: versions, `/feature` and topic ids follow.
     pub(super) async fn adopt_protocol(&mut self) -> Result<(), ZkFault> {
-        let protocol = self.cluster_protocol();
         let before = self.context.protocol();
+        let protocol = self.cluster_protocol().unwrap_or(before);
         if protocol == before || !self.is_loaded {
             return Ok(());
         }
@@ -85,13 +86,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if protocol.has_topic_ids() && !before.has_topic_ids() {
             let topics: Vec<TopicName> = self.context.topics().keys().cloned().collect();
             self.process_partition_modifications(&topics).await?;
-            let (brokers, partitions) = (
-                self.registered_ids(),
-                self.context.partitions_with_leadership(),
-            );
-            self.send_update_metadata(&brokers, &partitions);
+        }
+        if protocol.has_topic_ids()
+            && protocol.leader_and_isr_version() != before.leader_and_isr_version()
+        {
+            self.send_topic_ids();
         }
         Ok(())
+    }
+
+    /// Brokers write a topic's id beside their logs when a LeaderAndIsr names it, also under an unchanged leader epoch.
+    fn send_topic_ids(&mut self) {
+        let mut batch = ControllerBrokerRequestBatch::new();
+        for partition in self.context.partitions_with_leadership() {
+            let replicas: Vec<BrokerId> = self.context.replicas(&partition).iter().collect();
+            batch.add_leader_and_isr(&self.context, &replicas, &partition, false);
+        }
+        self.send(batch);
     }
 
     /// `/feature` as the cluster's protocol wants it (KIP-584).

@@ -15,6 +15,7 @@ mod shutdown;
 mod sweep;
 mod topics;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::{error, info, warn};
@@ -26,7 +27,9 @@ use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
 use crate::machine::election::{ElectionStrategy, UncleanRule};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{Applied, Fetched, Needs, Refused, StateChange};
-use crate::model::{BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicPartition};
+use crate::model::{
+    BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicName, TopicPartition,
+};
 use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
 use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
 use log::Complaints;
@@ -89,6 +92,8 @@ pub struct KafkaController<Z, B, R, C> {
     hold_off_until_ms: u64,
     /// Something that was to be done was refused by ZooKeeper; the next sweep makes up for it.
     has_unfinished_work: bool,
+    /// Topics with partitions that are assigned to klamms only, while no broker is live to take their place.
+    unplaced_topics: BTreeSet<TopicName>,
 }
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -114,6 +119,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             sweep_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
+            unplaced_topics: BTreeSet::new(),
             settings,
             ports,
         }

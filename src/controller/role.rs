@@ -235,6 +235,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.context.reset();
         self.is_loaded = false;
         self.has_unfinished_work = false;
+        self.unplaced_topics.clear();
         self.complaints.forget();
         let now_ms = self.ports.clock.now_ms();
         self.candidacy.role_lost(now_ms);

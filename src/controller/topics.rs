@@ -166,7 +166,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                         intake.replace(&partition, replaced.clone());
                         intake.new.push((partition, replaced));
                     }
-                    Err(nobody) => self.warn_broken([format!("partition {partition}: {nobody}")]),
+                    Err(nobody) => {
+                        self.unplaced_topics.insert(intake.topic.clone());
+                        self.warn_broken([format!("partition {partition}: {nobody}")]);
+                    }
                 }
             }
             self.restore_known(intake);

@@ -291,13 +291,15 @@ impl Survey {
     }
 
     /// The least protocol of the brokers: what each said last, else what its registration implies. A broker that was
-    /// restarted keeps what it said until it says otherwise, so that a restart lowers nothing.
+    /// restarted keeps what it said until it says otherwise, and a new one counts once it was asked: neither a restart nor
+    /// a new broker lowers anything for a moment. `None`: no broker counts yet.
     pub fn least_protocol(&self) -> Option<InterBrokerProtocol> {
-        let of_each = self.registered.iter().map(|registration| {
-            let last_said = self.last_protocols.get(&registration.broker.id).copied();
-            last_said.unwrap_or_else(|| {
-                InterBrokerProtocol::assumed_from_registration(registration.json_version)
-            })
+        let of_each = self.registered.iter().filter_map(|registration| {
+            let id = registration.broker.id;
+            let last_said = self.last_protocols.get(&id).copied();
+            let implied =
+                || InterBrokerProtocol::assumed_from_registration(registration.json_version);
+            last_said.or_else(|| self.answers.contains_key(&id).then(implied))
         });
         of_each.min()
     }
@@ -641,6 +643,12 @@ mod tests {
             )
         };
         let mut survey = survey_of(vec![plain(1), plain(2)], vec![said(1, "3.9")]);
+        assert_eq!(
+            survey.least_protocol(),
+            "3.9".parse().ok(),
+            "2 has yet to answer"
+        );
+        survey.answered(answer(2, SurveyOutcome::Silent("no answer".to_owned())));
         assert_eq!(
             survey.least_protocol(),
             Some(InterBrokerProtocol::new(2, 6, 0)),

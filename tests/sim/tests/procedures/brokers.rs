@@ -391,3 +391,59 @@ fn a_state_node_that_vanished_costs_only_its_partition() {
     world.settle();
     assert_eq!(world.led_by("t-1"), "leader 2 isr [2,3] le 1");
 }
+
+#[test]
+fn of_many_partitions_each_fares_by_itself() {
+    let mut world = World::led(&[1, 2, 3], "2.4");
+    let all: [&[i32]; 6] = [&[1, 2, 3]; 6];
+    world.create_topic("t", &all);
+    world.settle();
+    world.told();
+    let put = |index: i32, state: &str| {
+        let path = format!("/brokers/topics/t/partitions/{index}/state");
+        world.zookeeper.poke(&path, state.as_bytes());
+    };
+    put(
+        1,
+        r#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,3]}"#,
+    );
+    put(
+        2,
+        r#"{"controller_epoch":9,"leader":1,"version":1,"leader_epoch":4,"isr":[1,2]}"#,
+    );
+    put(3, "broken");
+    put(
+        4,
+        r#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1]}"#,
+    );
+    world.zookeeper.uproot("/brokers/topics/t/partitions/5");
+    world.kill(1);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2,3] le 1");
+    assert_eq!(world.led_by("t-1"), "leader 3 isr [3] le 1");
+    assert_eq!(world.led_by("t-2"), "leader 1 isr [1,2] le 4");
+    assert_eq!(world.led_by("t-4"), "leader -1 isr [1] le 1");
+    let broken = world.zookeeper.look("/brokers/topics/t/partitions/3/state");
+    assert_eq!(broken.map(|node| node.text()).as_deref(), Some("broken"));
+    assert_eq!(
+        world.told()[0],
+        "L{2,3} t-0 leader 2 isr [2,3] le 1, t-1 leader 3 isr [3] le 1",
+        "those that succeeded are sent together, in order"
+    );
+}
+
+#[test]
+fn what_was_queued_for_an_incarnation_dies_with_it() {
+    let mut world = three("2.1");
+    world.pause(3);
+    world.kill(1);
+    world.settle();
+    let queued_for = world.incarnation(3);
+    assert!(world.klamm().channels.unsent(BROKER_3) > 0);
+    world.bounce(3);
+    world.settle();
+    assert!(!world.klamm().channels.open().contains(&queued_for));
+    assert_eq!(world.klamm().channels.unsent(BROKER_3), 0);
+    world.catch_up();
+    world.assert_converged();
+}

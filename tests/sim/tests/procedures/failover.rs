@@ -222,3 +222,29 @@ fn topics_that_share_an_id_by_mistake_are_led_both() {
     assert_eq!(world.led_by("a-0"), "leader 1 isr [1,2] le 0");
     assert_eq!(world.led_by("b-0"), "leader 2 isr [2,1] le 0");
 }
+
+#[test]
+fn a_reassignment_that_a_former_controller_began_is_kept_as_it_stands() {
+    let mut world = World::of_brokers(&[1, 2, 3], "3.9");
+    let moving = br#"{"version":2,"partitions":{"0":[3,1,2],"1":[1,9]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1,2]}}"#;
+    world.zookeeper.poke("/brokers/topics/t", moving);
+    let state = br#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":6,"isr":[1,2]}"#;
+    world
+        .zookeeper
+        .poke("/brokers/topics/t/partitions/0/state", state);
+    world.start_klamm();
+    world.settle();
+    let told = world.told();
+    let line = "t-0 leader 1 isr [1,2] le 6 adding [3] removing [1,2]";
+    assert!(told.iter().any(|told| told.contains(line)), "{told:?}");
+    let node = world.zookeeper.look("/brokers/topics/t").unwrap().text();
+    assert!(node.contains(r#""adding_replicas":{"0":[3]}"#), "{node}");
+    assert!(
+        node.contains(r#""removing_replicas":{"0":[1,2]}"#),
+        "{node}"
+    );
+    assert!(!world.assigned("t-1").contains(&9));
+    world.kill(1);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2] le 7");
+}

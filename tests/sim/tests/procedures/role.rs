@@ -498,3 +498,15 @@ fn a_cluster_that_cant_be_read_is_left_to_others_and_tried_again() {
     assert_eq!(world.controller(), Some(9));
     assert_eq!(world.led_by("t-0"), "leader 1 isr [1,2] le 0");
 }
+
+#[test]
+fn a_genuine_broker_with_klamms_id_is_not_pushed_aside() {
+    let mut world = World::of_brokers(&[1, 2, 9], "2.8");
+    let before = world.zookeeper.look("/brokers/ids/9").unwrap();
+    world.start_klamm();
+    world.advance(60_000);
+    assert_eq!(world.controller(), None);
+    assert!(!world.klamm().is_active());
+    let after = world.zookeeper.look("/brokers/ids/9").unwrap();
+    assert_eq!(after.stat(), before.stat());
+}

@@ -63,7 +63,6 @@ fn with_no_broker_at_all_the_partition_waits_for_one() {
     assert_eq!(world.led_by("t-0"), "none");
     world.start_broker(1);
     world.settle();
-    world.advance(61_000);
     assert_eq!(world.assigned("t-0"), [1]);
     assert_eq!(world.led_by("t-0"), "leader 1 isr [1] le 0");
 }

@@ -230,9 +230,12 @@ fn ids_come_with_the_rise_of_the_last_brokers_protocol() {
     world.add_partition("t", &[2, 1]);
     world.settle();
     for id in [1, 2] {
-        let at_broker = world.broker(id, |broker| broker.logs[&partition("t-1")]);
-        assert_eq!(at_broker, topic_id);
+        for of in ["t-0", "t-1"] {
+            let at_broker = world.broker(id, |broker| broker.logs[&partition(of)]);
+            assert_eq!(at_broker, topic_id, "{of} at {id}");
+        }
     }
+    world.assert_converged();
 }
 
 #[test]
