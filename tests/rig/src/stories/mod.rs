@@ -154,15 +154,20 @@ impl Report {
                 ),
             })
             .collect();
+        let untold = self.faults.iter().filter(|fault| {
+            let told = |step: &Step| step.outcome.as_ref().err() == Some(*fault);
+            !self.steps.iter().any(told)
+        });
+        let untold: Vec<String> = untold
+            .map(|fault| format!("  FAIL between steps: {fault}"))
+            .collect();
         let logs = self
             .logs
             .as_ref()
             .map_or("none".to_owned(), |logs| logs.display().to_string());
-        format!(
-            "{}\nsteps:\n{}\nlogs: {logs}",
-            self.faults.join("\n"),
-            steps.join("\n")
-        )
+        [steps, untold, vec![format!("  logs: {logs}")]]
+            .concat()
+            .join("\n")
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Choice, Pace, Story};
 use crate::cluster::Cluster;
 use crate::history;
 use crate::klamm::FIRST_ID;
+use crate::log_rule::Listed;
 use crate::teller::{Teller, Told};
 use crate::wait::Seen;
 use crate::wire;
@@ -19,7 +20,20 @@ pub const ZOMBIE: Story = Story {
     baseline: false,
     plan: Choice::mixed,
     tell: zombie,
-    klamm_may_log: &[],
+    klamm_may_log: &[
+        Listed {
+            fragments: &["ZooKeeper session", "expired"],
+            reason: "it has slept through its session",
+        },
+        Listed {
+            fragments: &["the connection to ZooKeeper was lost"],
+            reason: "the server has closed it meanwhile",
+        },
+        Listed {
+            fragments: &["zookeeper_client.session", "due to"],
+            reason: "the client library tells the same",
+        },
+    ],
     brokers_may_log: &[],
 };
 
@@ -70,6 +84,18 @@ fn fall_asleep(cluster: &mut Cluster) -> Result<(Told, Owner)> {
         })
         .collect();
     cluster.zk.create_all(&nodes)?;
+    cluster.wait("klamm to be at work", PATIENCE, |cluster| {
+        let begun = cluster
+            .zk
+            .states()?
+            .keys()
+            .any(|partition| partition.topic.starts_with("under-way"));
+        Ok(if begun {
+            Seen::Done(())
+        } else {
+            Seen::Not("none of the topics has a state".to_owned())
+        })
+    })?;
     cluster.klamm(FIRST_ID)?.process.pause()?;
     let (id, took) = cluster.wait_java_controller(PATIENCE)?;
     cluster.wait_all_led(PATIENCE)?;
