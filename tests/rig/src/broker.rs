@@ -19,7 +19,7 @@ pub const SESSION_TIMEOUT_MS: u64 = 6_000;
 
 const FIRST_PORT: u16 = 9_091;
 /// A JVM on a machine with two busy cores takes its time.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+const START_TIMEOUT: Duration = Duration::from_secs(240);
 const STOP_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// What all brokers of a cluster share.
@@ -89,7 +89,7 @@ impl Broker {
     /// Waits until the broker is registered in ZooKeeper and answers on its port; returns how long that took.
     ///
     /// # Errors
-    /// When it ends or is not up within two minutes.
+    /// When it ends or is not up within four minutes.
     pub fn wait_up(&mut self, zk: &Zk) -> Result<Duration> {
         let (id, address) = (self.id, self.address.clone());
         let what = format!("{} to be registered and to answer", self.process.name());

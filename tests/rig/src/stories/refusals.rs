@@ -24,35 +24,45 @@ pub const ID_OF_A_BROKER: Story = Story {
 };
 
 fn id_of_a_broker(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
-    let down = 2;
     teller.step("a topic is there", || {
         cluster.create_topic("orders", 4, 2)?;
         cluster.wait_topic("orders", 4, PATIENCE)?;
         cluster.wait_all_led(PATIENCE)?;
         Ok("")
     })?;
-    teller.step("the id of a broker that is up is refused", || {
+    teller.step(
+        "the id of the broker whose file klamm got is refused",
+        || {
+            refused(
+                cluster,
+                "id-of-the-file",
+                &[("klamm.id", "1")],
+                &["klamm.id=1", "broker.id=1"],
+            )
+        },
+    )?;
+    teller.step("the id of another broker that is up is refused", || {
         refused(
             cluster,
             "id-of-a-live-broker",
-            &[("klamm.id", "1")],
-            &["klamm.id", "1"],
+            &[("klamm.id", "2")],
+            &["klamm.id=2"],
         )
     })?;
-    teller.step("a broker goes down", || {
+    teller.step("that broker goes down", || {
         let zk = cluster.zk.clone();
-        let broker = cluster.broker(down)?;
+        let broker = cluster.broker(2)?;
         broker.stop()?;
         broker.wait_unregistered(&zk)?;
         cluster.wait_all_led(PATIENCE)?;
         Ok("")
     })?;
-    teller.step("the id of a broker that is down is refused", || {
+    teller.step("its id is refused all the same", || {
         refused(
             cluster,
             "id-of-a-broker-that-is-down",
             &[("klamm.id", "2")],
-            &["klamm.id", "2"],
+            &["klamm.id=2"],
         )
     })
 }
@@ -69,7 +79,12 @@ pub const SECURED_CONFIG: Story = Story {
 };
 
 fn secured_config(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
-    let tls_listener = format!("SSL://{}", cluster.run.address.port(9_192));
+    let address = &cluster.run.address;
+    let tls_listener = format!(
+        "PLAINTEXT://{},SSL://{}",
+        address.port(9_192),
+        address.port(9_182)
+    );
     let asked: [(&str, &str, &str); 5] = [
         (
             "security.inter.broker.protocol",

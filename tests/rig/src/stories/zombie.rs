@@ -34,7 +34,10 @@ pub const ZOMBIE: Story = Story {
             reason: "the client library tells the same",
         },
     ],
-    brokers_may_log: &[],
+    brokers_may_log: &[Listed {
+        fragments: &["ControllerMovedException", "from an old controller"],
+        reason: "what the zombie still had in hand when it woke is refused, as it must be",
+    }],
 };
 
 /// Topics that klamm is just creating when it falls asleep, and their partitions.
