@@ -40,9 +40,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         loop {
             let (current, version) = match self.ports.zk.producer_id_block().await? {
                 Read::Found(found) => found,
+                // Every broker creates it at its start, so it was deleted: to begin anew would hand out ids twice.
                 Read::Missing => {
-                    self.ports.zk.create_base_paths().await?;
-                    continue;
+                    self.warn_broken(["/latest_producer_id_block is missing: no producer ids are handed out; create it with block_end at the highest id ever handed out".to_owned()]);
+                    return Ok(Err(KafkaError::UNKNOWN_SERVER_ERROR));
                 }
                 Read::Broken(why) => {
                     self.warn_broken([why]);

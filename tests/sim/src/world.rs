@@ -89,7 +89,7 @@ impl World {
     /// A ZooKeeper with nothing but the paths that a first broker creates.
     pub fn empty() -> World {
         let zookeeper = ZooKeeper::new();
-        for path in paths::BASE_PATHS {
+        for path in paths::BASE_PATHS.iter().chain([&paths::PRODUCER_ID_BLOCK]) {
             zookeeper.poke(path, b"");
         }
         World {

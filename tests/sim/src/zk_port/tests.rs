@@ -321,6 +321,7 @@ fn a_write_whose_answer_was_lost_counts_as_written_where_it_took_hold() {
         let it = fixture();
         let term = it.won();
         it.put_topic("t");
+        it.zookeeper.poke(paths::PRODUCER_ID_BLOCK, b"");
         let notice = NotificationName("isr_change_0000000000".to_owned());
         it.zookeeper.poke(&paths::isr_change(&notice), b"");
         let block = ProducerIdBlock {

@@ -111,6 +111,9 @@ fn a_block_that_cant_be_read_is_never_started_over() {
     assert!(ask(&mut world).is_err());
     let node = world.zookeeper.look("/latest_producer_id_block").unwrap();
     assert_eq!(node.text(), "{");
+    world.zookeeper.uproot("/latest_producer_id_block");
+    assert!(ask(&mut world).is_err());
+    assert!(world.zookeeper.look("/latest_producer_id_block").is_none());
 }
 
 #[test]
