@@ -1,6 +1,6 @@
 //! The session with ZooKeeper: its start, the keeper that holds it through lost connections, its end.
 //!
-//! While disconnected the keeper tries a new connection with the same session about once a second, until the *server*
+//! While disconnected the keeper tries a new connection with the same session several times a second, until the *server*
 //! says that it expired; klamm never decides that by its own clock. On expiry, in this order: everyone who waits on
 //! ZooKeeper fails, the queue is cleared for `Expire` and its handling awaited, a new session is opened, and
 //! `RegisterBrokerAndReelect` is put. Upstream: `ZooKeeperClient.scala`, the `StateChangeHandler` in
@@ -24,8 +24,9 @@ use crate::config::ZooKeeperConnect;
 use crate::event::{ControllerEvent, EventSink, Sweep};
 use crate::model::BrokerId;
 
-/// Pause between two rounds over all servers while not connected.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Pause between two rounds over all servers while not connected: short against what is left of a session when an outage
+/// of most of it ends.
+const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
 /// A sink for sessions that need no events: those of the command line.
 #[derive(Debug, Clone, Copy)]

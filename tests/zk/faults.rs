@@ -1,4 +1,5 @@
-//! Connections cut for real: what zookeeper-client 0.11.2 does wrong by itself must not be seen.
+//! Connections cut for real: what zookeeper-client 0.11.2 does wrong by itself must not be seen. Must never pass because
+//! no cut took place: each test sees it happen. Upstream: `ZooKeeperClientTest`.
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,9 @@ use klamm_rig::version::KafkaVersion;
 
 use crate::harness::*;
 use crate::proxy::Proxy;
+
+/// Between two cuts under load.
+const CUT_PACE: Duration = Duration::from_millis(100);
 
 /// Cuts, and waits until everything was asked to be looked at again.
 async fn cut(proxy: &Proxy, cluster: &Fixture) -> Duration {
@@ -33,7 +37,7 @@ async fn five_thousand_watched_topics_survive_twenty_cuts() {
     assert_eq!(cluster.zk.topics(&topics).await.unwrap().len(), 5_000);
     for number in 0..20 {
         let took = cut(&proxy, &cluster).await;
-        assert!(took < Duration::from_secs(3), "cut {number}: {took:?}");
+        assert!(took < Duration::from_secs(8), "cut {number}: {took:?}");
         let name = TopicName::new(&format!("topic-{:05}", number * 200));
         let path = format!("/brokers/topics/{name}");
         cluster.others.set_data(&path, b"{}", None).await.unwrap();
@@ -62,7 +66,7 @@ async fn five_thousand_topics_watched_one_by_one_survive_cuts_on_zookeeper_3_5()
         let change = ControllerEvent::PartitionModifications(topics[number].clone());
         cluster.events.wait_for(&change).await;
         let took = cut(&proxy, &cluster).await;
-        assert!(took < Duration::from_secs(3), "{took:?}");
+        assert!(took < Duration::from_secs(8), "{took:?}");
     }
     assert_eq!(cluster.ephemeral_owner("/controller").await, owner);
 }
@@ -101,13 +105,17 @@ async fn the_session_survives_an_outage_of_nine_of_its_ten_seconds() {
     let term = cluster.lead().await;
     let owner = cluster.ephemeral_owner("/controller").await;
     let topics = cluster.create_topics(1, 1).await;
+    // The server counts from the last it heard.
+    cluster.zk.role_view().await.unwrap();
     proxy.go_down();
     let down = Instant::now();
     let partition = TopicPartition::new(&topics[0], 0);
     let writes = [create(&partition, &term, 0)];
     let (written, ()) = tokio::join!(cluster.zk.write(&term, &writes), async {
-        // The outage itself is what is tested: 9 s by the clock.
-        tokio::time::sleep_until((down + Duration::from_secs(9)).into()).await;
+        until("nine seconds to pass", async || {
+            down.elapsed() >= Duration::from_secs(9)
+        })
+        .await;
         proxy.come_up();
     });
     assert_eq!(written.unwrap(), [ZkOutcome::Written { version: 0 }]);
@@ -256,8 +264,7 @@ async fn thousands_of_writes_go_through_cuts_each_exactly_once() {
         let proxy = proxy.clone();
         tokio::spawn(async move {
             loop {
-                // The pace of the cuts, not a wait for anything.
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(CUT_PACE).await;
                 proxy.cut();
             }
         })

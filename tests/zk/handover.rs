@@ -1,3 +1,6 @@
+//! Hand-back from another shell, candidates that sleep, and ids that are not klamm's to use. Must never need a genuine
+//! broker: a plain client plays the candidate. Upstream has no counterpart.
+
 use klamm::event::ControllerEvent;
 use klamm::model::{BrokerId, TopicName};
 use klamm::port::{Holder, Zk};

@@ -25,6 +25,8 @@ use zookeeper_client::{Acls, Client, CreateMode, CreateOptions};
 pub const KLAMM: BrokerId = BrokerId(900);
 pub const PERSISTENT: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 pub const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+/// Between two looks at what is waited for.
+const POLL: Duration = Duration::from_millis(20);
 /// Long enough for anything that happens at all.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -324,7 +326,7 @@ impl EventSink for Events {
 pub async fn until(what: &str, mut probe: impl AsyncFnMut() -> bool) {
     let asking = async {
         while !probe().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(POLL).await;
         }
     };
     if tokio::time::timeout(PATIENCE, asking).await.is_err() {

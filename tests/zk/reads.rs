@@ -1,3 +1,7 @@
+//! What `klamm::zk` reads, from servers that can and can't read in groups: order, broken nodes, big listings, and the
+//! event that each change becomes. Must never judge how a znode is written (the unit tests of `znode` do).
+//! Upstream: `KafkaZkClientTest`.
+
 use std::time::Instant;
 
 use klamm::effect::{ElectionConfig, NotificationName, Read};

@@ -1,3 +1,6 @@
+//! The role's transactions: taken, lost in a race, given back, with answers lost on the way. Must never decide whether
+//! the role should be taken (`machine::candidacy` does). Upstream: `testControllerEpochMethods` in `KafkaZkClientTest`.
+
 use klamm::effect::{Read, Term};
 use klamm::model::{BrokerId, ControllerEpoch};
 use klamm::port::{Holder, Taking, Zk, ZkFault};
