@@ -12,9 +12,7 @@ use crate::effect::{
     ProducerIdBlock, Read, ReplyTo, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
-use crate::model::{
-    Broker, BrokerId, BrokerRegistration, ControllerEpoch, TopicId, TopicName, TopicPartition,
-};
+use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};
 use crate::state::ControllerSnapshot;
 
 /// Why an access to ZooKeeper as a whole did not happen.
@@ -248,6 +246,3 @@ pub enum SurveyOutcome {
     /// It did not answer within 5 s; why, for the log.
     Silent(String),
 }
-
-/// The epoch to begin with where no controller was ever elected.
-pub const FIRST_CONTROLLER_EPOCH: ControllerEpoch = ControllerEpoch(1);

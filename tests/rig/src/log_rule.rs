@@ -25,6 +25,13 @@ const fn listed(fragments: &'static [&'static str], reason: &'static str) -> Lis
 /// What genuine brokers log under their Java controller in the same stories.
 pub const UNDER_JAVA: &[Listed] = &[
     listed(
+        &[
+            "Error while creating ephemeral at /controller",
+            "node already exists",
+        ],
+        "1.1 to 2.0: a broker that lost the race for a vacant /controller says so as ERROR, whoever won",
+    ),
+    listed(
         &["ReplicaFetcher", "Error for partition", "at offset"],
         "up to 2.8 a fetcher that asks a moment before or after a change of leader logs the refusal as ERROR",
     ),
