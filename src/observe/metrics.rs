@@ -556,6 +556,7 @@ mod tests {
     use super::*;
     use crate::effect::Term;
     use crate::model::ControllerEpoch;
+    use crate::state::{FailoverTimes, TermHistory};
 
     fn active() -> ControllerSnapshot {
         ControllerSnapshot {
@@ -576,6 +577,18 @@ mod tests {
                 replicas_ineligible_to_delete: 9,
                 assignments_naming_klamm: 10,
                 unclean_leader_elections: 11,
+            },
+            history: TermHistory {
+                failovers: 12,
+                resignations: 13,
+                fenced_writes: 14,
+                stale_replies: 15,
+                last_failover: FailoverTimes {
+                    claim_ms: 16,
+                    load_ms: 140,
+                    first_update_ms: 17,
+                    state_machines_ms: 18,
+                },
             },
             ..ControllerSnapshot::default()
         }

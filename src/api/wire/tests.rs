@@ -1,3 +1,5 @@
+//! Tests of the answers to brokers: each decodes, in every version, to what was meant. A malformed one ends a broker's JVM.
+
 use super::*;
 use crate::effect::{Committed, StateRead};
 use crate::model::{ControllerEpoch, LeaderAndIsr};

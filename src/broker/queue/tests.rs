@@ -1,3 +1,5 @@
+//! Tests of the queue to one broker: what is kept, dropped and replaced, in which order.
+
 use std::time::Duration;
 
 use super::super::tests::*;

@@ -1,3 +1,5 @@
+//! Tests of the way from a batch to frames: versions, splits, shared bodies, and answers read back.
+
 use std::collections::BTreeMap;
 
 use klamm_codec::messages::api_versions_response::ApiVersion;

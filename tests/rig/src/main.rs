@@ -12,6 +12,9 @@ use klamm_rig::stories::{Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
 use klamm_rig::version::{Ibp, KafkaVersion};
 
+/// How often `up` looks whether a process ended by itself.
+const LOOK_PACE: Duration = Duration::from_millis(200);
+
 /// Genuine ZooKeeper and Kafka processes, klamm beside them, and the stories told with them.
 #[derive(Debug, Parser)]
 #[command(
@@ -250,6 +253,6 @@ fn keep_up(choice: &Choice) -> Result<bool> {
             println!("{line}");
         }
         told = told.max(ended.len());
-        std::thread::sleep(Duration::from_millis(200));
+        std::thread::sleep(LOOK_PACE);
     }
 }
