@@ -285,3 +285,38 @@ fn a_procedure_fenced_at_any_call_writes_nothing_more_and_answers_whoever_waits(
         }
     }
 }
+
+/// Goal: what one round of an election committed is announced although ZooKeeper refuses the next round. Method: broker
+/// 1 dies; a leader changes v-0's state first, so that v-0 alone goes round again, and that round's read is refused.
+#[test]
+fn what_was_committed_is_announced_although_the_next_round_is_refused() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("t", &[&[1, 2, 3]]);
+    world.create_topic("v", &[&[1, 3, 2]]);
+    world.settle();
+    let somebody_writes_first = Fault::meanwhile(|zookeeper| {
+        let state =
+            br#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":0,"isr":[1,3]}"#;
+        zookeeper.poke("/brokers/topics/v/partitions/0/state", state);
+    });
+    let faults = world.klamm().faults();
+    faults.at_next(Call::Write, somebody_writes_first);
+    faults.at_next(Call::PartitionStates, Fault::Refused("for a test"));
+    world.kill(1);
+    world.settle();
+
+    assert_eq!(world.klamm().faults().outstanding(), 0);
+    assert!(world.led_by("t-0").starts_with("leader 2"));
+    let knows = world.broker(2, |broker| broker.leads(&partition("t-0")).is_some());
+    assert!(knows, "broker 2 was elected and not told");
+    assert!(
+        world
+            .cached_at(3, "t-0")
+            .unwrap_or_default()
+            .starts_with("leader 2")
+    );
+
+    world.advance(120_000);
+    assert!(world.led_by("v-0").starts_with("leader 3"));
+    world.assert_converged();
+}
