@@ -189,7 +189,7 @@ impl ZkClient {
         reads.buffered(SINGLES_IN_FLIGHT).try_collect().await
     }
 
-    /// Reads many nodes and understands each.
+    /// Reads many nodes and understands each, group by group: what was read is dropped as soon as it is understood.
     async fn many<K, T>(
         &self,
         keys: &[K],
@@ -197,12 +197,20 @@ impl ZkClient {
         path: impl Fn(&K) -> String,
         decode: impl Fn(&K, &str, &[u8], &Stat) -> Read<T>,
     ) -> Result<Vec<Read<T>>, ZkFault> {
-        let paths: Vec<String> = keys.iter().map(path).collect();
-        let nodes = self.nodes(Access::default(), &paths, group).await?;
-        let read = |((key, path), node): ((&K, &String), Node)| {
-            node.decoded(path, |data, stat| decode(key, path, data, stat))
+        let access = Access::default();
+        let (path, decode) = (&path, &decode);
+        let read = async |keys: &[K]| {
+            let paths: Vec<String> = keys.iter().map(path).collect();
+            let nodes = self.group(access, &paths).await?;
+            let understood = |((key, path), node): ((&K, &String), Node)| {
+                node.decoded(path, |data, stat| decode(key, path, data, stat))
+            };
+            let reads = keys.iter().zip(&paths).zip(nodes).map(understood);
+            Ok(reads.collect())
         };
-        Ok(keys.iter().zip(&paths).zip(nodes).map(read).collect())
+        let groups = stream::iter(keys.chunks(group)).map(read);
+        let reads: Vec<Vec<Read<T>>> = groups.buffered(GROUPS_IN_FLIGHT).try_collect().await?;
+        Ok(reads.into_iter().flatten().collect())
     }
 
     pub(super) async fn read_states(
