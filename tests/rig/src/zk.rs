@@ -15,6 +15,8 @@ use zookeeper_client::{Acls, Client, CreateMode, Error, Stat};
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests that are sent before the first answer is waited for.
+const UNDER_WAY: usize = 500;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A partition's name.
@@ -188,44 +190,51 @@ impl Zk {
         Ok(children.unwrap_or_default())
     }
 
-    /// Reads many nodes, all requests under way at once; missing ones are left out.
+    /// Reads many nodes, many requests under way at once; missing ones are left out.
     pub fn get_all(&self, paths: &[String]) -> Result<Vec<(usize, Vec<u8>, Stat)>> {
-        self.ask(async |client| {
-            // The client sends a request when the future is made, so these are all on the wire before the first wait.
-            let reads: Vec<_> = paths.iter().map(|path| client.get_data(path)).collect();
-            let mut found = Vec::with_capacity(reads.len());
-            for (index, read) in reads.into_iter().enumerate() {
-                if let Some((data, stat)) = none_if_missing(read.await)? {
-                    found.push((index, data, stat));
+        let mut found = Vec::with_capacity(paths.len());
+        for (number, some) in paths.chunks(UNDER_WAY).enumerate() {
+            let read = self.ask(async |client| {
+                // The client sends a request when the future is made: all are on the wire before the first wait.
+                let reads: Vec<_> = some.iter().map(|path| client.get_data(path)).collect();
+                let mut found = Vec::with_capacity(reads.len());
+                for (index, read) in reads.into_iter().enumerate() {
+                    if let Some((data, stat)) = none_if_missing(read.await)? {
+                        found.push((number * UNDER_WAY + index, data, stat));
+                    }
                 }
-            }
-            Ok(found)
-        })
+                Ok(found)
+            });
+            found.extend(read.context("cannot read the nodes")?);
+        }
+        Ok(found)
     }
 
     fn children_of_all(&self, paths: &[String]) -> Result<Vec<Vec<String>>> {
-        self.ask(async |client| {
-            let root = |path: &String| {
-                if path.is_empty() {
-                    "/".to_owned()
-                } else {
-                    path.clone()
+        let mut found = Vec::with_capacity(paths.len());
+        for some in paths.chunks(UNDER_WAY) {
+            let read = self.ask(async |client| {
+                let root = |path: &String| {
+                    if path.is_empty() {
+                        "/".to_owned()
+                    } else {
+                        path.clone()
+                    }
+                };
+                let reads: Vec<_> = some
+                    .iter()
+                    .map(|path| client.get_children(&root(path)))
+                    .collect();
+                let mut found = Vec::with_capacity(reads.len());
+                for read in reads {
+                    let children = none_if_missing(read.await)?.map(|(children, _)| children);
+                    found.push(children.unwrap_or_default());
                 }
-            };
-            let reads: Vec<_> = paths
-                .iter()
-                .map(|path| client.get_children(&root(path)))
-                .collect();
-            let mut found = Vec::with_capacity(reads.len());
-            for read in reads {
-                found.push(
-                    none_if_missing(read.await)?
-                        .map(|(children, _)| children)
-                        .unwrap_or_default(),
-                );
-            }
-            Ok(found)
-        })
+                Ok(found)
+            });
+            found.extend(read.context("cannot list the nodes")?);
+        }
+        Ok(found)
     }
 
     /// Creates a persistent node.
@@ -235,24 +244,27 @@ impl Zk {
             .with_context(|| format!("cannot create {path}"))
     }
 
-    /// Creates many persistent nodes, all requests under way at once.
+    /// Creates many persistent nodes, many requests under way at once.
     pub fn create_all(&self, nodes: &[(String, Vec<u8>)]) -> Result<()> {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-        self.ask(async |client| {
-            let writes: Vec<_> = nodes
-                .iter()
-                .map(|(path, data)| client.create(path, data, &options))
-                .collect();
-            for write in writes {
-                match write.await {
-                    // What a first try created before its connection broke.
-                    Ok(_) | Err(Error::NodeExists) => {}
-                    Err(error) => return Err(error),
+        for some in nodes.chunks(UNDER_WAY) {
+            self.ask(async |client| {
+                let writes: Vec<_> = some
+                    .iter()
+                    .map(|(path, data)| client.create(path, data, &options))
+                    .collect();
+                for write in writes {
+                    match write.await {
+                        // What a first try created before its connection broke.
+                        Ok(_) | Err(Error::NodeExists) => {}
+                        Err(error) => return Err(error),
+                    }
                 }
-            }
-            Ok(())
-        })
-        .context("cannot create the nodes")
+                Ok(())
+            })
+            .context("cannot create the nodes")?;
+        }
+        Ok(())
     }
 
     /// Overwrites a node whatever its version.

@@ -46,6 +46,22 @@ pub const STORIES: &[Story] = &[
     zookeeper::CONNECTION_CUTS,
 ];
 
+/// What klamm logs when its connection to ZooKeeper breaks.
+const CONNECTION_LOST: Listed = Listed {
+    fragments: &["the connection to ZooKeeper was lost", "connecting again"],
+    reason: "the story breaks klamm's connection to ZooKeeper",
+};
+/// What the ZooKeeper client library logs at each try to connect again.
+const CANNOT_CONNECT: Listed = Listed {
+    fragments: &["zookeeper_client.session", "due to"],
+    reason: "the story keeps klamm from connecting to ZooKeeper for a while",
+};
+/// What klamm logs when ZooKeeper says that its session is over.
+const SESSION_EXPIRED: Listed = Listed {
+    fragments: &["ZooKeeper session", "expired"],
+    reason: "the story keeps klamm from its ZooKeeper for longer than its session",
+};
+
 /// One story.
 #[derive(Debug, Clone, Copy)]
 pub struct Story {

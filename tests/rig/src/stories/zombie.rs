@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use super::acts::{self, PATIENCE};
-use super::{Choice, Pace, Story};
+use super::{CANNOT_CONNECT, CONNECTION_LOST, Choice, Pace, SESSION_EXPIRED, Story};
 use crate::cluster::Cluster;
 use crate::history;
 use crate::klamm::FIRST_ID;
@@ -20,20 +20,7 @@ pub const ZOMBIE: Story = Story {
     baseline: false,
     plan: Choice::mixed,
     tell: zombie,
-    klamm_may_log: &[
-        Listed {
-            fragments: &["ZooKeeper session", "expired"],
-            reason: "it has slept through its session",
-        },
-        Listed {
-            fragments: &["the connection to ZooKeeper was lost"],
-            reason: "the server has closed it meanwhile",
-        },
-        Listed {
-            fragments: &["zookeeper_client.session", "due to"],
-            reason: "the client library tells the same",
-        },
-    ],
+    klamm_may_log: &[CONNECTION_LOST, CANNOT_CONNECT, SESSION_EXPIRED],
     brokers_may_log: &[Listed {
         fragments: &["ControllerMovedException", "from an old controller"],
         reason: "what the zombie still had in hand when it woke is refused, as it must be",
