@@ -225,7 +225,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if candidates.is_empty() {
             return Ok(0);
         }
-        let ask = OnlineChange::new(candidates, self.offline_election());
+        let ask = OnlineChange::new(candidates, self.offline_election().await?);
         Ok(self.change_and_send(ask).await?.len())
     }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::effect::{Answer, ReplyTo, Term};
+use crate::effect::{Answer, Read, ReplyTo, Term};
 use crate::error::{Disposition, disposition};
 use crate::event::{ControllerEvent, ControllerState};
 use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
@@ -84,7 +84,6 @@ pub struct KafkaController<Z, B, R, C> {
     is_loaded: bool,
     history: TermHistory,
     standing_by: Arc<str>,
-    unclean_rule: UncleanRule,
     takeover_due_at_ms: Option<u64>,
     /// When the timer of the next sweep rings, if it was set.
     sweep_due_at_ms: Option<u64>,
@@ -112,9 +111,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             is_loaded: false,
             history: TermHistory::default(),
             standing_by: Arc::from("starting"),
-            unclean_rule: UncleanRule::ByConfig {
-                default: settings.unclean_leader_election_enable,
-            },
             takeover_due_at_ms: None,
             sweep_due_at_ms: None,
             hold_off_until_ms: 0,
@@ -375,8 +371,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .collect()
     }
 
-    fn offline_election(&self) -> ElectionStrategy {
-        ElectionStrategy::OfflinePartition(self.unclean_rule)
+    /// How a partition whose leader is gone finds the next one. The cluster's default stands in ZooKeeper over the one in
+    /// the file (KAFKA-6526), and is read when it counts, as the topics' own are.
+    async fn offline_election(&mut self) -> Result<ElectionStrategy, ZkFault> {
+        let dynamic = match self.ports.zk.default_broker_config().await? {
+            Read::Found(config) => config.unclean_leader_election_enable,
+            Read::Missing => None,
+            Read::Broken(why) => {
+                self.warn_broken([why]);
+                None
+            }
+        };
+        let default = dynamic.unwrap_or(self.settings.unclean_leader_election_enable);
+        Ok(ElectionStrategy::OfflinePartition(UncleanRule::ByConfig {
+            default,
+        }))
     }
 
     fn answer(&mut self, to: ReplyTo, answer: Answer) {

@@ -64,7 +64,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     self.schedule_takeover(at_ms - now_ms);
                     return Ok(None);
                 }
-                Intent::StandBy(why) => return Ok(self.stand_by_for(why)),
+                Intent::StandBy(why) => {
+                    self.leave_no_empty_office(&view, &why).await?;
+                    return Ok(self.stand_by_for(why));
+                }
                 Intent::Take if now_ms < self.hold_off_until_ms => {
                     self.stand_by("ZooKeeper refused what klamm needs to lead; see the log");
                     return Ok(None);
@@ -109,6 +112,24 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         self.ports.zk.drop_registration().await?;
         Ok(None)
+    }
+
+    /// `/controller` may be ours still although klamm no longer acts and must not begin again: KRaft is coming, or the
+    /// epoch was moved under a hold. Nobody would lead then, so it is given back. The brokers' answers are waited for.
+    async fn leave_no_empty_office(
+        &mut self,
+        view: &RoleView,
+        why: &StandingBy,
+    ) -> Result<(), ZkFault> {
+        match view.epoch {
+            Some(epoch)
+                if view.holder == Holder::Ourselves && *why != StandingBy::SurveyPending =>
+            {
+                info!(target: log::CONTROLLER, "giving the role back: {why}");
+                self.ports.zk.release_role(&epoch).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// One try, decided on `view`.

@@ -285,7 +285,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             &mut batch,
         );
         self.log_refused(&refused);
-        let ask = OnlineChange::new(partitions, self.offline_election());
+        // A refusal here leaves them new, and the next trigger leads them.
+        let strategy = self.offline_election().await?;
+        let ask = OnlineChange::new(partitions, strategy);
         let outcome = self.change(ask, &mut batch).await;
         let refused = replica::handle_state_changes(
             &mut self.context,

@@ -227,6 +227,32 @@ fn below_ibp_3_2_an_unclean_leader_is_not_marked_as_recovering() {
 }
 
 #[test]
+fn the_clusters_default_in_zookeeper_allows_an_unclean_election_and_a_topics_own_word_beats_it() {
+    let mut world = World::led(&[1, 2], "3.9");
+    let default = br#"{"version":1,"config":{"unclean.leader.election.enable":"true"}}"#;
+    world.zookeeper.poke("/config/brokers/<default>", default);
+    world.create_topic("u", &[&[1, 2]]);
+    world.create_topic("k", &[&[1, 2]]);
+    world.allow_unclean("k", false);
+    world.settle();
+    world.kill(2);
+    world.settle();
+    world.start_broker(2);
+    world.kill(1);
+    world.settle();
+    assert!(
+        world.led_by("u-0").starts_with("leader 2 isr [2]"),
+        "{}",
+        world.led_by("u-0")
+    );
+    assert!(
+        world.led_by("k-0").starts_with("leader -1 isr [1]"),
+        "{}",
+        world.led_by("k-0")
+    );
+}
+
+#[test]
 fn a_leader_that_shrinks_its_set_in_the_same_moment_is_not_overruled() {
     let mut world = three("2.4");
     world.klamm().faults().at_next(

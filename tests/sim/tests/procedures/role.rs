@@ -510,3 +510,24 @@ fn a_genuine_broker_with_klamms_id_is_not_pushed_aside() {
     let after = world.zookeeper.look("/brokers/ids/9").unwrap();
     assert_eq!(after.stat(), before.stat());
 }
+
+#[test]
+fn a_klamm_in_office_gives_the_role_back_when_kraft_comes_into_play() {
+    let mut world = World::led(&[1, 2], "3.9");
+    world.zookeeper.poke("/migration", b"{}");
+    world.zookeeper.poke("/klamm/ids/77", b"");
+    world.settle();
+    assert_eq!(
+        world.controller(),
+        None,
+        "the role must not stay with a klamm that no longer acts"
+    );
+    assert!(!world.klamm().is_active());
+    assert!(
+        world.standing_by().contains("KRaft"),
+        "{}",
+        world.standing_by()
+    );
+    let registered = world.zookeeper.look_children("/brokers/ids");
+    assert!(!registered.contains(&"9".to_owned()));
+}
