@@ -243,6 +243,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         registered: Vec<crate::model::BrokerRegistration>,
     ) -> Result<Vec<crate::model::BrokerRegistration>, ZkFault> {
+        if registered.is_empty() {
+            return Ok(registered);
+        }
         let finalized = match self.ports.zk.feature().await? {
             Read::Found((znode, _)) if znode.enabled => znode,
             _ => return Ok(registered),

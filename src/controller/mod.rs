@@ -20,13 +20,13 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::effect::{Answer, Read, ReplyTo, Term};
+use crate::effect::{Answer, Read, ReplyTo, Term, ZkOutcome};
 use crate::error::{Disposition, disposition};
 use crate::event::{ControllerEvent, ControllerState};
 use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
 use crate::machine::election::{ElectionStrategy, UncleanRule};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
-use crate::machine::{Applied, Fetched, Needs, Refused, StateChange};
+use crate::machine::{Applied, Decision, Fetched, Needs, Refused, StateChange};
 use crate::model::{
     BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicName, TopicPartition,
 };
@@ -313,6 +313,54 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let outcome = self.change(ask, &mut batch).await;
         self.send_unless_deposed(batch, &outcome);
         outcome
+    }
+
+    /// Two questions about different partitions, written in one round; each is announced in a batch of its own, in this
+    /// order. What lost a race goes round again by itself.
+    async fn change_both_and_send<A: StateChange, F: StateChange>(
+        &mut self,
+        first: A,
+        second: F,
+    ) -> Result<(), ZkFault> {
+        let (first_needs, second_needs) = (first.needs(&self.context), second.needs(&self.context));
+        if !first_needs.is_empty() || !second_needs.is_empty() {
+            self.change_and_send(first).await?;
+            return self.change_and_send(second).await.map(|_| ());
+        }
+        let nothing = Fetched::default();
+        let first_decision = first.decide(&self.context, &nothing);
+        let second_decision = second.decide(&self.context, &nothing);
+        let mut writes = first_decision.writes();
+        let of_first = writes.len();
+        writes.extend(second_decision.writes());
+        let outcomes = if writes.is_empty() {
+            Vec::new()
+        } else {
+            self.ports.zk.write(&self.term()?, &writes).await?
+        };
+        let (first_outcomes, second_outcomes) = outcomes.split_at(of_first.min(outcomes.len()));
+        let first_retry = self.apply_and_send(&first, first_decision, first_outcomes);
+        let second_retry = self.apply_and_send(&second, second_decision, second_outcomes);
+        if !first_retry.is_empty() {
+            self.change_and_send(first.again(first_retry)).await?;
+        }
+        if !second_retry.is_empty() {
+            self.change_and_send(second.again(second_retry)).await?;
+        }
+        Ok(())
+    }
+
+    fn apply_and_send<A: StateChange>(
+        &mut self,
+        ask: &A,
+        decision: Decision,
+        outcomes: &[ZkOutcome],
+    ) -> Vec<TopicPartition> {
+        let mut batch = ControllerBrokerRequestBatch::new();
+        let applied = ask.apply(&mut self.context, decision, outcomes, &mut batch);
+        self.log_changes(&applied);
+        self.send(batch);
+        applied.retry
     }
 
     /// Under a lost term nothing more leaves.

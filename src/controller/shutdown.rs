@@ -48,27 +48,22 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.context.begin_shutting_down(broker);
         let plan = shutdown::plan(&self.context, broker);
 
-        if !plan.led.is_empty() {
-            self.change_and_send(OnlineChange::new(
-                plan.led,
-                ElectionStrategy::ControlledShutdown,
-            ))
+        let followed: Vec<Replica> = plan
+            .followed
+            .into_iter()
+            .map(|partition| Replica { partition, broker })
+            .collect();
+        // It stops fetching before the others hear that it left their in-sync sets, or it would rejoin at once.
+        let mut batch = ControllerBrokerRequestBatch::new();
+        for replica in &followed {
+            batch.add_stop_replica(&self.context, replica, ReplicaDisposal::Keep);
+        }
+        self.send(batch);
+        // Both kinds in one round of writes: the leaving broker waits for the answer, and each round costs it a flush of
+        // ZooKeeper's disk. No partition is in both, so neither decision depends on the other.
+        let led = OnlineChange::new(plan.led, ElectionStrategy::ControlledShutdown);
+        self.change_both_and_send(led, OfflineChange::new(followed))
             .await?;
-        }
-        if !plan.followed.is_empty() {
-            let followed: Vec<Replica> = plan
-                .followed
-                .into_iter()
-                .map(|partition| Replica { partition, broker })
-                .collect();
-            // It stops fetching before the others hear that it left their in-sync sets, or it would rejoin at once.
-            let mut batch = ControllerBrokerRequestBatch::new();
-            for replica in &followed {
-                batch.add_stop_replica(&self.context, replica, ReplicaDisposal::Keep);
-            }
-            self.send(batch);
-            self.change_and_send(OfflineChange::new(followed)).await?;
-        }
         let remaining = shutdown::remaining(&self.context, broker);
         if !remaining.is_empty() {
             info!(

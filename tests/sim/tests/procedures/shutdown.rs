@@ -33,9 +33,9 @@ fn leaders_move_first_then_followers_leave_the_in_sync_sets() {
     assert_eq!(
         world.told(),
         [
+            "S{1} t-1 le 0 keep",
             "L{1,2,3} t-0 leader 2 isr [2,3] le 1",
             "U{1,2,3} alive [1,2,3,9] t-0 leader 2 isr [2,3] le 1 offline [1]",
-            "S{1} t-1 le 0 keep",
             "L{2,3} t-1 leader 2 isr [2,3] le 1",
             "U{1,2,3} alive [1,2,3,9] t-1 leader 2 isr [2,3] le 1 offline [1]",
             // Java says le 0 again, which brokers from 2.6 to 3.4.0 refuse (KAFKA-13972).
