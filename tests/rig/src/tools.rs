@@ -54,7 +54,7 @@ impl Tool {
             "-Xmx128m".to_owned(),
             "-XX:+UseSerialGC".to_owned(),
             "-XX:TieredStopAtLevel=1".to_owned(),
-            tools_log4j_flag(run)?,
+            log4j_flag(run)?,
             "-cp".to_owned(),
             jars.class_path(),
             self.main_class(version).to_owned(),
@@ -82,7 +82,11 @@ impl Tool {
     }
 }
 
-fn tools_log4j_flag(run: &Run) -> Result<String> {
+/// The logging of command line tools: warnings only, on standard error.
+///
+/// # Errors
+/// When its configuration cannot be written.
+pub fn log4j_flag(run: &Run) -> Result<String> {
     let path = run.conf("tools-log4j.properties");
     let text = "log4j.rootLogger=WARN, stderr\n\
                 log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n\

@@ -9,6 +9,7 @@ use super::acts;
 use crate::cluster::{Cluster, ClusterPlan};
 use crate::jars::Jars;
 use crate::klamm::{self, FIRST_ID};
+use crate::tools;
 use crate::version::KafkaVersion;
 
 /// Three brokers of the last release, unless chosen otherwise.
@@ -27,14 +28,7 @@ pub fn plan(choice: &Choice) -> ClusterPlan {
 pub fn started(cluster: &mut Cluster) -> Result<String> {
     let told = acts::takeover(cluster)?;
     let klamm = cluster.klamm(FIRST_ID)?;
-    let (address, http, config) = (
-        klamm.address.clone(),
-        klamm.http.clone(),
-        klamm.config.clone(),
-    );
-    let tools = Jars::of(KafkaVersion::V3_9_2)?;
-    let old_tools = Jars::of(KafkaVersion::V2_8_2)?;
-    let bootstrap = cluster.bootstrap();
+    let (address, http) = (klamm.address.clone(), klamm.http.clone());
     let zookeeper = format!("{}{}", cluster.zookeeper.connect, cluster.plan.chroot);
 
     let mut text = format!("{}\nklamm leads: {}\n\n", cluster.described(), told.detail);
@@ -52,34 +46,60 @@ pub fn started(cluster: &mut Cluster) -> Result<String> {
     )?;
     line("logs", &cluster.run.logs().display().to_string())?;
 
-    let binary = klamm::binary()?;
-    write!(
-        text,
-        "\nTry, from another shell:\n\
-         \n  # a topic, and who leads it\n  \
-         java -cp '{new}' org.apache.kafka.tools.TopicCommand --bootstrap-server {bootstrap} --create --topic demo --partitions 6 --replication-factor 3\n  \
-         java -cp '{new}' org.apache.kafka.tools.TopicCommand --bootstrap-server {bootstrap} --describe --topic demo\n  \
-         java -cp '{old}' kafka.admin.TopicCommand --zookeeper {zookeeper} --create --topic by-zookeeper --partitions 3 --replication-factor 3\n\
-         \n  # records\n  \
-         java -cp '{new}' org.apache.kafka.tools.ConsoleProducer --bootstrap-server {bootstrap} --topic demo\n  \
-         java -cp '{new}' org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server {bootstrap} --topic demo --from-beginning\n\
-         \n  # kill a broker, and see who leads now\n  \
-         kill -9 {pid}\n\
-         \n  # who is the controller, by its metrics\n  \
-         curl -s http://{http}/metrics | grep activecontrollercount\n\
-         \n  # hand the role back to the Java brokers, and take it again\n  \
-         {klamm} handback --config {config}\n  \
-         {klamm} takeover --config {config}\n\
-         \nCtrl-C ends all.",
-        new = tools.class_path(),
-        old = old_tools.class_path(),
-        pid = cluster
-            .brokers
-            .values()
-            .next()
-            .map_or(0, |broker| broker.process.pid()),
-        klamm = binary.display(),
-        config = config.display(),
-    )?;
+    text.push_str(&examples(cluster)?);
     Ok(text)
+}
+
+/// Commands that can be pasted into another shell.
+fn examples(cluster: &mut Cluster) -> Result<String> {
+    let log4j = tools::log4j_flag(&cluster.run)?;
+    let java = |version| -> Result<String> {
+        Ok(format!(
+            "java {log4j} -cp '{}' \"$@\"",
+            Jars::of(version)?.class_path()
+        ))
+    };
+    let (kafka, kafka_2_8) = (java(KafkaVersion::V3_9_2)?, java(KafkaVersion::V2_8_2)?);
+    let bootstrap = cluster.bootstrap();
+    let zookeeper = format!("{}{}", cluster.zookeeper.connect, cluster.plan.chroot);
+    let replication = cluster.brokers.len().min(3);
+    let pid = cluster
+        .brokers
+        .values()
+        .next()
+        .map_or(0, |broker| broker.process.pid());
+    let binary = klamm::binary()?;
+    let klamm = cluster.klamm(FIRST_ID)?;
+    let config = klamm.config.display();
+    Ok(format!(
+        "
+In another shell, first:
+
+  kafka() {{ {kafka}; }}
+  kafka28() {{ {kafka_2_8}; }}
+
+then a topic, through ZooKeeper, and who leads it:
+
+  kafka28 kafka.admin.TopicCommand --zookeeper {zookeeper} --create --topic demo --partitions 6 --replication-factor {replication}
+  kafka org.apache.kafka.tools.TopicCommand --bootstrap-server {bootstrap} --describe --topic demo
+
+records, in and out:
+
+  seq 1000 | kafka kafka.tools.ConsoleProducer --bootstrap-server {bootstrap} --topic demo
+  kafka org.apache.kafka.tools.consumer.ConsoleConsumer --bootstrap-server {bootstrap} --topic demo --from-beginning --max-messages 1000
+
+the first broker's death, and who leads now (ask as above):
+
+  kill -9 {pid}
+
+klamm's metrics, and the role back to the Java brokers and to klamm again:
+
+  curl -s http://{http}/metrics | grep activecontrollercount
+  {binary} handback --config {config}
+  {binary} takeover --config {config}
+
+Ctrl-C ends all.",
+        http = klamm.http,
+        binary = binary.display(),
+    ))
 }
