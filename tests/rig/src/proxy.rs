@@ -24,7 +24,8 @@ pub struct Proxy {
 struct Shared {
     ended: AtomicBool,
     accepted: AtomicUsize,
-    open: Mutex<Vec<TcpStream>>,
+    /// Both ends of each connection.
+    open: Mutex<Vec<[TcpStream; 2]>>,
 }
 
 impl Proxy {
@@ -55,13 +56,12 @@ impl Proxy {
     /// Ends all open connections, on both sides, at once; new ones are let through. Returns how many there were.
     pub fn cut(&self) -> usize {
         let mut open = self.shared.open();
-        let cut = open
-            .iter()
-            .filter(|stream| stream.shutdown(Shutdown::Both).is_ok())
-            .count();
-        open.clear();
-        // Each connection has two ends.
-        cut / 2
+        let cut = open.drain(..).filter(|ends| {
+            // The first end tells: whoever copies from it may have closed the other one by then.
+            let cut = ends.iter().map(|end| end.shutdown(Shutdown::Both).is_ok());
+            cut.fold(false, |either, cut| either | cut)
+        });
+        cut.count()
     }
 
     /// Connections let through so far.
@@ -78,7 +78,7 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn open(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+    fn open(&self) -> std::sync::MutexGuard<'_, Vec<[TcpStream; 2]>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,10 +90,11 @@ fn join(client: TcpStream, target: &str, shared: &Shared) -> io::Result<()> {
     server.set_nodelay(true)?;
     shared
         .open()
-        .extend([client.try_clone()?, server.try_clone()?]);
+        .push([client.try_clone()?, server.try_clone()?]);
+    // Before the first byte goes through: whoever sees an answer sees the count.
+    shared.accepted.fetch_add(1, Ordering::Relaxed);
     pump(client.try_clone()?, server.try_clone()?);
     pump(server, client);
-    shared.accepted.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
 
@@ -138,5 +139,11 @@ mod tests {
         let mut second = TcpStream::connect(&proxy.address).unwrap();
         assert_eq!(&said_back(&mut second).unwrap(), b"hi");
         assert_eq!(proxy.accepted(), 2);
+        // Counted once each, however the threads that copy run meanwhile.
+        for time in 0..200 {
+            assert_eq!(proxy.cut(), 1, "cut {time}");
+            second = TcpStream::connect(&proxy.address).unwrap();
+            assert_eq!(&said_back(&mut second).unwrap(), b"hi");
+        }
     }
 }
