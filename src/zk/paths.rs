@@ -35,8 +35,9 @@ pub const KLAMM_IDS: &str = "/klamm/ids";
 /// While it exists no klamm contends for the role.
 pub const KLAMM_HOLD: &str = "/klamm/hold";
 
-/// The persistent paths that a first broker creates, parents before children. All but `/latest_producer_id_block`: brokers
-/// create that one without data, which the client library can't, and fail on an empty text there.
+/// The persistent paths that a first broker creates, parents before children. All but two: `/latest_producer_id_block`,
+/// which brokers create without data, which the client library can't, and fail on an empty text there; and `/config/ips`,
+/// which only releases from 2.7 on know, and create at every start: a cluster of older ones is left without it.
 /// Upstream: `ZkData.PersistentZkPaths`.
 pub const BASE_PATHS: &[&str] = &[
     "/consumers",
@@ -50,7 +51,6 @@ pub const BASE_PATHS: &[&str] = &[
     "/config/clients",
     "/config/users",
     "/config/brokers",
-    "/config/ips",
     "/admin",
     DELETE_TOPICS,
     ISR_CHANGE_NOTIFICATION,
