@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use klamm_rig::cluster::{Cluster, ClusterPlan};
 use klamm_rig::jars::{self, Jars};
 use klamm_rig::log_rule;
+use klamm_rig::script;
 use klamm_rig::stories::{Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
 use klamm_rig::version::{Ibp, KafkaVersion};
@@ -56,6 +57,8 @@ enum Command {
         #[command(flatten)]
         who: Who,
     },
+    /// Play one script under the Java controller and under klamm, and compare all that can be seen
+    Parity(Who),
     /// Fetch the jars of Kafka releases, for working without a network later
     Jars {
         #[arg(default_values = ["1.1.1", "2.2.2", "2.4.1", "2.8.2", "3.9.2"])]
@@ -108,6 +111,7 @@ fn run(command: Command) -> Result<bool> {
             }
             Ok(true)
         }
+        Command::Parity(who) => parity(who),
         Command::Demo(who) => demo(&who.choice(Leading::Klamm)),
         Command::Up(who) => keep_up(&who.choice(Leading::Klamm)),
         Command::Story {
@@ -237,6 +241,28 @@ fn baseline(stories: &[&Story], choice: &Choice) -> Result<bool> {
         }
     }
     Ok(all_passed)
+}
+
+fn parity(who: Who) -> Result<bool> {
+    jars::require_java_tools()?;
+    klamm_rig::interrupt::arm();
+    let brokers = who
+        .brokers
+        .unwrap_or_else(|| vec![KafkaVersion::V3_9_2; script::BROKERS]);
+    let brokers = match brokers[..] {
+        // One release named: all brokers are of it.
+        [version] => vec![version; script::BROKERS],
+        _ => brokers,
+    };
+    let ibp = who.ibp.unwrap_or_else(|| Ibp::lowest_of(&brokers));
+    let comparison = klamm_rig::parity::run(&brokers, ibp)?;
+    println!("\n{}\n", comparison.report());
+    let listed: usize = comparison.on_purpose.iter().map(|(_, times)| times).sum();
+    println!(
+        "parity: {} differences, {listed} more on purpose",
+        comparison.unlisted.len()
+    );
+    Ok(comparison.passed())
 }
 
 fn keep_up(choice: &Choice) -> Result<bool> {
