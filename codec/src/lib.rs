@@ -8,11 +8,13 @@
 //!   not exported;
 //! - [`version`]: which versions to speak with a broker;
 //! - [`control`]: LeaderAndIsr, StopReplica and UpdateMetadata, written straight from borrowed views;
-//! - [`refusal`]: the answers that send a client to the leader or coordinator that it is looking for.
+//! - [`refusal`]: the answers that send a client to the leader or coordinator that it is looking for;
+//! - [`capture`]: frames out of packet captures, and into them.
 //!
 //! Pure: no sockets, no clocks, and no knowledge of what a controller is.
 
 pub mod api_key;
+pub mod capture;
 pub mod control;
 pub mod error;
 pub mod frame;
