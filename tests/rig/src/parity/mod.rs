@@ -156,7 +156,12 @@ impl Comparison {
                 java.trace.step
             ));
         }
-        lines.push(String::new());
+        let steps = || self.java.steps.iter().chain(&self.klamm.steps);
+        lines.push(format!(
+            "\n  compared: {} znodes and answers to clients, {} sequences of what a broker was told of a partition",
+            steps().map(|step| step.seen.len()).sum::<usize>(),
+            steps().map(|step| step.trace.told.len()).sum::<usize>()
+        ));
         for (block, times) in self.on_purpose.iter().filter(|(_, times)| *times > 0) {
             lines.push(format!(
                 "{times:>4} × on purpose, {}: {}",
