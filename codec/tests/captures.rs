@@ -50,7 +50,7 @@ fn exchanges() -> Vec<Exchange> {
             continue;
         }
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let bytes = std::fs::read(&path).unwrap();
+        let bytes = Bytes::from(std::fs::read(&path).unwrap());
         let read = capture::read(&bytes, &ReadOptions::default()).unwrap();
         for entry in read.entries {
             let What::Request {
@@ -111,7 +111,10 @@ fn every_frame_decodes_and_encodes_again_to_the_same_bytes() {
             ApiKey::ALTER_PARTITION => same_again::<AlterPartitionRequest>(&exchange),
             ApiKey::ALLOCATE_PRODUCER_IDS => same_again::<AllocateProducerIdsRequest>(&exchange),
             ApiKey::API_VERSIONS => same_versions_again(&exchange),
-            key => panic!("{} is of a key that is not recorded: {key}", exchange.name()),
+            key => panic!(
+                "{} is of a key that is not recorded: {key}",
+                exchange.name()
+            ),
         }
     }
 }
@@ -239,7 +242,11 @@ fn our_update_metadata(header: &RequestHeader, request: &Bytes) -> ControlReques
         topics.push(Topic {
             name: topic.topic_name.to_string(),
             id: topic.topic_id.into_bytes(),
-            partitions: topic.partition_states.iter().map(Partition::shown).collect(),
+            partitions: topic
+                .partition_states
+                .iter()
+                .map(Partition::shown)
+                .collect(),
         });
     }
     let endpoints: Vec<Vec<EndpointView<'_>>> = decoded

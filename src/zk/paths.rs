@@ -169,6 +169,31 @@ mod tests {
     }
 
     #[test]
+    fn a_base_path_is_one_that_the_oldest_brokers_create_too() {
+        // Of 1.1, parents included.
+        let theirs = [
+            "/admin",
+            "/admin/delete_topics",
+            "/brokers",
+            "/brokers/ids",
+            "/brokers/seqid",
+            "/brokers/topics",
+            "/config",
+            "/config/brokers",
+            "/config/changes",
+            "/config/clients",
+            "/config/topics",
+            "/config/users",
+            "/consumers",
+            "/isr_change_notification",
+            "/log_dir_event_notification",
+        ];
+        let mut ours = BASE_PATHS.to_vec();
+        ours.sort_unstable();
+        assert_eq!(ours, theirs);
+    }
+
+    #[test]
     fn a_base_path_comes_after_its_parent() {
         for (position, path) in BASE_PATHS.iter().enumerate() {
             let parent = path.rsplit_once('/').unwrap().0;

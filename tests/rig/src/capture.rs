@@ -90,7 +90,10 @@ impl Recording {
             .find(|recording| recording.name == name)
             .with_context(|| {
                 let names: Vec<&str> = RECORDINGS.iter().map(|one| one.name).collect();
-                format!("there is no capture `{name}`; there are {}", names.join(", "))
+                format!(
+                    "there is no capture `{name}`; there are {}",
+                    names.join(", ")
+                )
             })
     }
 
@@ -132,7 +135,8 @@ impl Recording {
     pub fn make(&self) -> Result<()> {
         let bytes = write(self.name, &self.record()?);
         let path = self.path();
-        std::fs::write(&path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, &bytes)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         println!(
             "  {} bytes in {}; {}",
             bytes.len(),
@@ -150,7 +154,7 @@ impl Recording {
         let path = self.path();
         let bytes =
             std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let kept = read(&bytes).with_context(|| path.display().to_string())?;
+        let kept = read(bytes).with_context(|| path.display().to_string())?;
         differing(&kept, &self.record()?)
     }
 }
@@ -223,8 +227,8 @@ fn at(broker: i32, port: u16) -> SocketAddr {
 ///
 /// # Errors
 /// When anything in it is not a whole frame.
-pub fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
-    let capture = capture::read(bytes, &ReadOptions::default())?;
+pub fn read(bytes: Vec<u8>) -> Result<Vec<Entry>> {
+    let capture = capture::read(&bytes.into(), &ReadOptions::default())?;
     let mut heard = Vec::new();
     for (number, entry) in capture.entries.iter().enumerate() {
         if let Some(step) = &entry.remark {
@@ -238,7 +242,10 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
             answer,
         } = &entry.what
         else {
-            bail!("entry {number} is no request with its answer: {:?}", entry.what);
+            bail!(
+                "entry {number} is no request with its answer: {:?}",
+                entry.what
+            );
         };
         let ends = entry.ends.context("a frame without addresses")?;
         let IpAddr::V4(server) = ends.server.ip() else {
@@ -246,8 +253,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Entry>> {
         };
         let said = |way: Way, captured: &Captured| {
             Entry::Said(Said {
-                at: UNIX_EPOCH
-                    + std::time::Duration::from_nanos(captured.at.map_or(0, |at| at.0)),
+                at: UNIX_EPOCH + std::time::Duration::from_nanos(captured.at.map_or(0, |at| at.0)),
                 broker: server.octets()[3].into(),
                 connection: ends.client.port().into(),
                 way,

@@ -138,8 +138,9 @@ fn not_told(
                 state.leader
             ));
         }
+        // Of a partition without a leader, old brokers tell the live part of the ISR, new ones all of it.
         let isr = view.isr.get(partition);
-        if isr != Some(&state.isr) {
+        if state.leader != -1 && isr != Some(&state.isr) {
             return Some(format!(
                 "ISR {isr:?} of {partition}, which is {:?}",
                 state.isr
