@@ -1,6 +1,8 @@
 //! The captures in `fixtures/wire` against the codec: what the genuine controller and brokers said decodes, encodes again
 //! to the same bytes, and klamm's own encoder of the control requests makes the same bytes from the decoded view.
 
+#![allow(clippy::unwrap_used)] // A surprise here is a failed run.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
