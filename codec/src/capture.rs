@@ -2,16 +2,29 @@
 //!
 //! Pure: bytes in, bytes out. A capture is evidence that somebody else made, perhaps cut short, perhaps damaged: nothing
 //! in it may cost more than itself, and whatever could not be read is reported with its place in the file.
-//! The way out of a file ends in [`Entry`]; the way into one is [`writer`].
+//! In the order that data takes: `file` (pcap and pcapng to packets), `packet` (link, IP and TCP headers), `stream`
+//! (segments to bytes in order), `framer` (bytes to frames), `conversation` (answers beside their requests). Files
+//! without a capture's magic are `raw` frames. The way back is [`writer`].
 
+mod conversation;
+mod file;
+mod framer;
+mod packet;
+mod raw;
+mod stream;
 pub mod writer;
 
 use crate::error::{CodecError, Direction};
 use crate::frame::DEFAULT_LIMIT;
 use crate::request::RequestHeader;
 use bytes::Bytes;
+use conversation::Conversations;
 use core::net::SocketAddr;
+use file::{Format, Packet, Record};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
+use stream::Place;
 use thiserror::Error;
 
 /// Nanoseconds since 1970, UTC.
@@ -43,6 +56,26 @@ pub struct Entry {
     /// The comment on the packet in which it begins (pcapng's opt_comment).
     pub remark: Option<String>,
     pub what: What,
+}
+
+impl Entry {
+    /// Where in the file it begins.
+    pub fn offset(&self) -> u64 {
+        match &self.what {
+            What::Request { request, .. } => request.offset,
+            What::Answer { answer } => answer.offset,
+            What::Broken { offset, .. } | What::Gap { offset, .. } => *offset,
+        }
+    }
+
+    /// When it was seen.
+    pub fn at(&self) -> Option<Timestamp> {
+        match &self.what {
+            What::Request { request, .. } => request.at,
+            What::Answer { answer } => answer.at,
+            What::Broken { at, .. } | What::Gap { at, .. } => *at,
+        }
+    }
 }
 
 /// What an entry tells.
@@ -83,7 +116,18 @@ pub enum Fault {
     /// A whole frame without a header that can be read.
     #[error("a frame of {size} bytes without a readable header: {cause}")]
     Header { size: usize, cause: CodecError },
-    /// The connection, or the capture of it, ends within a frame.
+    /// A length prefix that leaves no room for a header.
+    #[error("no frame begins here: it would have {size} bytes, and the shortest has {min}")]
+    TooShort { size: usize, min: usize },
+    /// A record of TLS.
+    #[error("the connection is encrypted (TLS), and can't be read without its keys")]
+    Encrypted,
+    /// A whole frame with a header that no request has.
+    #[error(
+        "a frame of {size} bytes that is no request: its key would be {key}, its version {version}"
+    )]
+    NoRequest { size: usize, key: i16, version: i16 },
+    /// The connection, or the capture of it, ends within a frame, or bytes of it are missing.
     #[error("the frame ends after {there} of its {size} bytes")]
     CutShort { size: usize, there: usize },
     /// Bytes that were passed over until a frame seemed to begin again.
@@ -104,8 +148,8 @@ pub enum RawFrames {
 /// How to read a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// Ports on which brokers listen: decides which end is the client where neither the connection's opening nor its
-    /// bytes do.
+    /// Ports on which brokers listen: they tell which end is the client where a connection's opening is not in the
+    /// capture. What is said on it tells too, but may be too little.
     pub server_ports: Vec<u16>,
     /// What raw frames are.
     pub raw_frames: RawFrames,
@@ -203,3 +247,71 @@ pub enum CaptureError {
         detail: String,
     },
 }
+
+/// Reads a capture: pcap, pcapng, or frames with their length prefix one after the other. Takes about as much memory as
+/// the file has bytes of frames that span packets, and a few hundred bytes for each frame; other frames' bytes stay
+/// where they are in `file`.
+///
+/// # Errors
+/// Only if nothing can be read: the file is empty or no capture, or its header is not whole.
+pub fn read(file: &Bytes, options: &ReadOptions) -> Result<Capture, CaptureError> {
+    if file.is_empty() {
+        return Err(CaptureError::Empty);
+    }
+    let mut reader = Reader {
+        file,
+        conversations: Conversations::new(options),
+        skipped: BTreeMap::new(),
+    };
+    let note = match file::format(file) {
+        Format::Pcap => file::read_pcap(file, |record| reader.put(record))?,
+        Format::PcapNg => file::read_pcapng(file, |record| reader.put(record))?,
+        Format::Neither => return raw::read(file, options),
+    };
+    let skipped = reader.skipped.into_iter();
+    let skipped = skipped.map(|(why, (packets, first_offset))| Note::Skipped {
+        why,
+        packets,
+        first_offset,
+    });
+    Ok(Capture {
+        notes: skipped.chain(note).collect(),
+        entries: reader.conversations.finish(),
+    })
+}
+
+struct Reader<'a> {
+    file: &'a Bytes,
+    conversations: Conversations<'a>,
+    /// How many packets were passed over for each reason, and where the first of them is.
+    skipped: BTreeMap<Skip, (u64, u64)>,
+}
+
+impl Reader<'_> {
+    fn put(&mut self, record: Record<'_>) {
+        let (offset, put) = match record {
+            Record::Packet(packet) => (packet.offset, self.put_packet(&packet)),
+            Record::Malformed(offset) => (offset, Err(Skip::Malformed)),
+            Record::NoInterface(offset) => (offset, Err(Skip::NoInterface)),
+        };
+        if let Err(why) = put {
+            let (packets, _) = self.skipped.entry(why).or_insert((0, offset));
+            *packets += 1;
+        }
+    }
+
+    fn put_packet(&mut self, packet: &Packet<'_>) -> Result<(), Skip> {
+        let segment = packet::segment(packet.link_type, packet.data, packet.cut_bytes)?;
+        let bytes = self.file.slice_ref(segment.payload);
+        let place = Place {
+            at: packet.at,
+            offset: packet.offset,
+            remark: packet.remark.map(Arc::from),
+        };
+        let put = self.conversations.put(&segment, bytes, place);
+        put.map_err(|_| Skip::TooManyConnections)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -207,6 +207,14 @@ impl Writer {
 }
 
 impl Connection {
+    pub fn client(&self) -> SocketAddr {
+        self.client
+    }
+
+    pub fn server(&self) -> SocketAddr {
+        self.server
+    }
+
     /// The TCP header of the next segment; after it the sender's sequence number stands behind it.
     fn advance(&mut self, direction: Direction, what: Segment, payload_bytes: usize) -> TcpHeader {
         let (from, to, next, acknowledged) = match direction {
