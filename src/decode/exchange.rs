@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use klamm_codec::bytes::Bytes;
-use klamm_codec::capture::{Captured, Entry, What};
+use klamm_codec::capture::{Captured, Entry, Fault, What};
 use klamm_codec::tree::{self, Value};
 use klamm_codec::{ApiKey, CodecError, Direction};
 
@@ -88,7 +88,22 @@ impl<'a> Exchange<'a> {
             .into_iter()
             .filter(|reading| matches!(reading, Some(Err(Unread::Broken(_)))))
             .count();
-        bodies + usize::from(matches!(self.entry.what, What::Broken { .. }))
+        let is_broken = match &self.entry.what {
+            What::Broken { reason, .. } => !matches!(reason, Fault::OutOfStep { .. }),
+            What::Request { .. } | What::Answer { .. } | What::Gap { .. } => false,
+        };
+        bodies + usize::from(is_broken)
+    }
+
+    /// How many bytes of it belong to no frame: the rest of one that broke, or that began before the capture did.
+    pub fn stray_bytes(&self) -> u64 {
+        match &self.entry.what {
+            What::Broken {
+                reason: Fault::OutOfStep { bytes },
+                ..
+            } => *bytes,
+            _ => 0,
+        }
     }
 
     /// How many frames it is made of.

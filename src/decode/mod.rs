@@ -226,6 +226,7 @@ struct Tally {
     frames: usize,
     broken: usize,
     gaps: usize,
+    stray_bytes: u64,
     shown: usize,
 }
 
@@ -233,6 +234,7 @@ impl Tally {
     fn add(&mut self, exchange: &Exchange<'_>) {
         self.frames += exchange.frames();
         self.broken += exchange.broken_parts();
+        self.stray_bytes += exchange.stray_bytes();
         self.gaps += usize::from(matches!(exchange.entry.what, What::Gap { .. }));
     }
 
@@ -246,10 +248,11 @@ impl Tally {
             })
             .sum();
         let mut text = format!(
-            "{}, {} broken, {}, {passed_over} packets passed over",
+            "{}, {} broken, {}, {} stray bytes, {passed_over} packets passed over",
             count(self.frames, "frame"),
             self.broken,
-            count(self.gaps, "gap")
+            count(self.gaps, "gap"),
+            self.stray_bytes
         );
         if !selection.is_everything() {
             text += &format!(

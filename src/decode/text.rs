@@ -5,7 +5,7 @@ mod body;
 mod control;
 mod generic;
 
-use klamm_codec::capture::{Captured, Ends, Timestamp, What};
+use klamm_codec::capture::{Captured, Ends, Fault, Timestamp, What};
 use klamm_codec::response::correlation_id;
 use klamm_codec::{ApiKey, Direction, RequestHeader};
 
@@ -111,7 +111,7 @@ fn head(exchange: &Exchange<'_>, paint: Paint) -> String {
         } => format!(
             "{}{}",
             place(*at, *offset, ends, *direction),
-            paint.wrong(&format!("BROKEN {direction} at file offset {offset}: {reason}"))
+            unframed(*direction, *offset, reason, paint)
         ),
         What::Gap {
             at,
@@ -125,6 +125,17 @@ fn head(exchange: &Exchange<'_>, paint: Paint) -> String {
                 "GAP: {missing_bytes} bytes of {direction}s are not in the capture, at file offset {offset}"
             ))
         ),
+    }
+}
+
+fn unframed(direction: Direction, offset: u64, reason: &Fault, paint: Paint) -> String {
+    match reason {
+        Fault::OutOfStep { .. } => paint.missing(&format!(
+            "STRAY {direction} bytes at file offset {offset}: {reason}"
+        )),
+        _ => paint.wrong(&format!(
+            "BROKEN {direction} at file offset {offset}: {reason}"
+        )),
     }
 }
 

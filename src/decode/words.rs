@@ -104,10 +104,10 @@ pub struct TopicNames {
 impl TopicNames {
     /// Learns from every topic in a message that has its name and its id.
     pub fn learn(&mut self, tree: &Value) {
-        if let Some(id) = tree.uuid("topic_id").filter(|id| !id.is_nil()) {
-            if let Some(name) = topic_name(tree) {
-                self.names.insert(id, name.to_owned());
-            }
+        if let Some(id) = tree.uuid("topic_id").filter(|id| !id.is_nil())
+            && let Some(name) = topic_name(tree)
+        {
+            self.names.insert(id, name.to_owned());
         }
         for (_, value) in tree.fields() {
             if matches!(value, Value::List(_) | Value::Record(_)) {

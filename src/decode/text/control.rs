@@ -306,10 +306,10 @@ fn add_flags(text: &mut String, partition: &Value) {
 /// A list of ids, where the version has one; lists of what isn't so are left out.
 fn add_list(text: &mut String, words: &str, partition: &Value, name: &str) {
     let may_be_empty = ["isr", "replicas", "new_isr"].contains(&name);
-    if let Some(list) = partition.get(name) {
-        if may_be_empty || !list.items().is_empty() {
-            say(text, words, Some(numbers(list.items())));
-        }
+    if let Some(list) = partition.get(name)
+        && (may_be_empty || !list.items().is_empty())
+    {
+        say(text, words, Some(numbers(list.items())));
     }
 }
 

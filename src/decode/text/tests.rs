@@ -31,7 +31,7 @@ use klamm_codec::{ApiKey, CodecError, StrBytes, Uuid};
 
 use super::*;
 use crate::decode::sample::{ASKED, answered, captured, entry as sampled, unanswered};
-use klamm_codec::capture::{Entry, Fault};
+use klamm_codec::capture::Entry;
 
 const ORDERS: Uuid = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
 
@@ -673,6 +673,12 @@ fn broken_bytes_gaps_and_answers_without_a_request() {
         ),
         r#"
         2026-11-29T23:47:46.595012Z 10.0.0.1:9092 → 10.0.0.9:41022 BROKEN response at file offset 4711: no frame begins here: a frame announces a length of -5
+        "#,
+    );
+    tells(
+        &broken(Direction::Request, Fault::OutOfStep { bytes: 40 }),
+        r#"
+        2026-11-29T23:47:46.595012Z 10.0.0.9:41022 → 10.0.0.1:9092 STRAY request bytes at file offset 4711: 40 bytes belong to no frame that begins in the capture
         "#,
     );
     let gap = What::Gap {
