@@ -1,0 +1,175 @@
+//! Preferred leaders: which partitions go back to their first assigned replica, because an operator asked or because a
+//! broker leads too little of what it should.
+//!
+//! Elects nobody itself: the flow puts what is chosen here through the partition machine. Must never choose a partition
+//! of a topic that is to be deleted. Upstream: `KafkaController.processReplicaLeaderElection` and
+//! `checkAndTriggerAutoLeaderRebalance`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::election;
+use crate::model::{BrokerId, TopicPartition};
+use crate::state::ControllerContext;
+
+/// What becomes of the partitions that an operator asked about. Each list is in order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Requested {
+    /// To be elected.
+    pub elect: Vec<TopicPartition>,
+    /// Their preferred replicas lead already.
+    pub led: Vec<TopicPartition>,
+    /// Not to be elected, and why.
+    pub refused: Vec<(TopicPartition, NotElected)>,
+}
+
+/// Why a partition is not put to an election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotElected {
+    /// There is no such partition.
+    Unknown,
+    /// Its topic is to be deleted.
+    BeingDeleted,
+}
+
+impl fmt::Display for NotElected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "there is no such partition",
+            Self::BeingDeleted => "its topic is being deleted",
+        })
+    }
+}
+
+/// Sorts out what was asked for.
+pub fn requested(context: &ControllerContext, mut asked: Vec<TopicPartition>) -> Requested {
+    asked.sort_unstable();
+    asked.dedup();
+    let mut sorted = Requested::default();
+    for partition in asked {
+        if context.partition(&partition).is_none() {
+            sorted.refused.push((partition, NotElected::Unknown));
+        } else if context.is_queued_for_deletion(&partition.topic) {
+            sorted.refused.push((partition, NotElected::BeingDeleted));
+        } else if is_led_by_preferred(context, &partition) {
+            sorted.led.push(partition);
+        } else {
+            sorted.elect.push(partition);
+        }
+    }
+    sorted
+}
+
+/// The partitions to take back of every live broker that leads less than it should: more than `threshold_percent` of the
+/// partitions that prefer it have another leader. Only those that can be: their preferred replica is in sync and online.
+/// In order.
+pub fn imbalanced(context: &ControllerContext, threshold_percent: u32) -> Vec<TopicPartition> {
+    let mut preferring: BTreeMap<BrokerId, Preferring> = BTreeMap::new();
+    for partition in context.partitions_with_leadership() {
+        let Some(preferred) = context.replicas(&partition).first() else {
+            continue;
+        };
+        if context.is_queued_for_deletion(&partition.topic) {
+            continue;
+        }
+        let of_broker = preferring.entry(preferred).or_default();
+        of_broker.all += 1;
+        if !is_led_by_preferred(context, &partition) {
+            of_broker.led_by_others.push(partition);
+        }
+    }
+    let mut chosen: Vec<TopicPartition> = preferring
+        .into_iter()
+        .filter(|(broker, of_broker)| {
+            context.is_live(*broker) && of_broker.is_above(threshold_percent)
+        })
+        .flat_map(|(_, of_broker)| of_broker.led_by_others)
+        .filter(|partition| can_be_taken_back(context, partition))
+        .collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+/// The partitions that prefer one broker.
+#[derive(Default)]
+struct Preferring {
+    all: usize,
+    led_by_others: Vec<TopicPartition>,
+}
+
+impl Preferring {
+    fn is_above(&self, threshold_percent: u32) -> bool {
+        self.led_by_others.len() * 100 > self.all * threshold_percent as usize
+    }
+}
+
+fn is_led_by_preferred(context: &ControllerContext, partition: &TopicPartition) -> bool {
+    let preferred = context.replicas(partition).first();
+    context
+        .leadership(partition)
+        .is_some_and(|held| Some(held.leader) == preferred)
+}
+
+fn can_be_taken_back(context: &ControllerContext, partition: &TopicPartition) -> bool {
+    let is_online = |id: BrokerId| context.is_replica_online(id, partition);
+    context.leadership(partition).is_some_and(|held| {
+        election::preferred_replica(&context.replicas(partition), &held.isr, is_online).is_ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::small_cluster::{self, partition, put_led_partition, put_partition, topic};
+
+    fn names(partitions: &[TopicPartition]) -> Vec<String> {
+        partitions.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_was_asked_for_is_sorted_by_what_can_become_of_it() {
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        put_led_partition(&mut context, "t-0", &[1, 2], 1, &[1, 2]);
+        put_led_partition(&mut context, "t-1", &[1, 2], 2, &[2, 1]);
+        put_led_partition(&mut context, "gone-0", &[1, 2], 2, &[2, 1]);
+        context.queue_for_deletion(&topic("gone"));
+        let asked = ["t-1", "t-0", "t-1", "gone-0", "t-9"];
+        let sorted = requested(&context, asked.map(partition).to_vec());
+        assert_eq!(names(&sorted.elect), ["t-1"]);
+        assert_eq!(names(&sorted.led), ["t-0"]);
+        assert_eq!(
+            sorted.refused,
+            [
+                (partition("gone-0"), NotElected::BeingDeleted),
+                (partition("t-9"), NotElected::Unknown),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_broker_is_given_back_its_partitions_above_the_threshold_only() {
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        for index in 0..9 {
+            put_led_partition(&mut context, &format!("t-{index}"), &[1, 2], 1, &[1, 2]);
+        }
+        put_led_partition(&mut context, "t-9", &[1, 2], 2, &[2, 1]);
+        assert_eq!(names(&imbalanced(&context, 10)), Vec::<String>::new(), "1 of 10");
+        put_led_partition(&mut context, "u-0", &[1, 2], 2, &[2, 1]);
+        assert_eq!(names(&imbalanced(&context, 10)), ["t-9", "u-0"], "2 of 11");
+        assert_eq!(names(&imbalanced(&context, 50)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn only_what_a_live_preferred_replica_can_lead_is_taken_back() {
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        put_led_partition(&mut context, "behind-0", &[1, 2], 2, &[2]);
+        put_led_partition(&mut context, "dead-0", &[3, 2], 2, &[2, 3]);
+        put_led_partition(&mut context, "gone-0", &[1, 2], 2, &[2, 1]);
+        put_led_partition(&mut context, "good-0", &[1, 2], 2, &[2, 1]);
+        put_partition(&mut context, "unknown-0", &[1, 2]);
+        context.queue_for_deletion(&topic("gone"));
+        assert_eq!(names(&imbalanced(&context, 0)), ["good-0"]);
+        context.begin_shutting_down(BrokerId(1));
+        assert_eq!(names(&imbalanced(&context, 0)), Vec::<String>::new());
+    }
+}
