@@ -163,6 +163,37 @@ fn a_capture_reads_as_a_line_for_each_request_and_what_was_said_below_it() {
     assert!(!told.contains('\u{1b}'), "no colour outside a terminal");
 }
 
+/// Whatever a Java controller and its brokers were recorded saying.
+#[test]
+fn every_capture_of_the_java_controller_is_read_to_its_last_frame() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/wire");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let captures: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "pcapng"))
+        .collect();
+    assert!(!captures.is_empty(), "no captures in {folder}");
+    for path in captures {
+        let path = path.to_str().unwrap();
+        let output = decode(&[path, "--full"]);
+        let summary = stderr(&output);
+        assert!(
+            summary.ends_with(" frames, 0 broken, 0 gaps, 0 stray bytes, 0 packets passed over\n"),
+            "{path}: {summary}"
+        );
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(!told.contains("not read"), "{path}: {told}");
+        for line in text(&[path, "--json"]).lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(
+                line["request"].is_object() && line["error"].is_null(),
+                "{path}: {line}"
+            );
+        }
+    }
+}
+
 #[test]
 fn the_last_line_counts_what_was_seen() {
     let file = Scratch::new("counts", &trouble());

@@ -579,7 +579,7 @@ fn of_a_topic_that_was_asked_for_only_its_partitions_are_told() {
           controller 900 epoch 12, broker epoch 4294967338; 4 partitions, 1 live leader
             orders-3 leader 2 epoch 7 isr [2,3] replicas [1,2,3] zk version 4
             live leader 2 broker-2:9092
-            (3 of other topics)
+            (3 more, of other topics)
         "#,
     );
 }
