@@ -11,6 +11,7 @@ use klamm_codec::capture::Timestamp;
 use klamm_codec::capture::writer::{Connection, Writer};
 use klamm_codec::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
 use klamm_codec::messages::leader_and_isr_response::LeaderAndIsrPartitionError;
+use klamm_codec::messages::stop_replica_request::StopReplicaPartitionV0;
 use klamm_codec::messages::{
     BrokerId, ControlledShutdownRequest, LeaderAndIsrRequest, LeaderAndIsrResponse,
     StopReplicaRequest, StopReplicaResponse, TopicName,
@@ -122,6 +123,17 @@ fn leader_and_isr(topic: &'static str, partition: i32) -> LeaderAndIsrRequest {
         .with_ungrouped_partition_states(vec![partition])
 }
 
+fn stop_replica(topic: &'static str, partition: i32) -> StopReplicaRequest {
+    let partition = StopReplicaPartitionV0::default()
+        .with_topic_name(TopicName(topic.to_owned().into()))
+        .with_partition_index(partition);
+    StopReplicaRequest::default()
+        .with_controller_id(BrokerId(900))
+        .with_controller_epoch(12)
+        .with_delete_partitions(true)
+        .with_ungrouped_partitions(vec![partition])
+}
+
 /// orders-3 in trouble, a StopReplica that nobody answers, and bytes that are no frame.
 fn trouble() -> Vec<u8> {
     let mut story = Story::begin();
@@ -134,29 +146,52 @@ fn trouble() -> Vec<u8> {
     story.answer::<LeaderAndIsrRequest>(1, 1, &answer);
     story.ask(1, 2, &leader_and_isr("payments", 0));
     story.answer::<LeaderAndIsrRequest>(1, 2, &LeaderAndIsrResponse::default());
-    story.ask(0, 3, &StopReplicaRequest::default());
+    story.ask(0, 3, &stop_replica("orders", 2));
     story.say(Direction::Response, &[0xff; 40]);
     story.end()
 }
 
+/// What the README shows of it.
 #[test]
 fn a_capture_reads_as_a_line_for_each_request_and_what_was_said_below_it() {
     let file = Scratch::new("trouble", &trouble());
-    let told = text(&[file.path()]);
-    let expected = "\
-2026-11-29T23:47:46.001000Z 10.0.0.9:41022 → 10.0.0.1:9092 LeaderAndIsr v1 #1 client \"900\": answered after 1.000 ms, KAFKA_STORAGE_ERROR
-  controller 900 epoch 12; 1 partition, 0 live leaders
-    orders-3 leader 2 epoch 7 isr [2] replicas [1,2] zk version 0
-  answer: 0 partitions without error
-    orders-3 KAFKA_STORAGE_ERROR
-";
-    assert!(told.starts_with(expected), "{told}");
-    assert!(
-        told.contains("StopReplica v0 #3 client \"900\": NO ANSWER in the capture\n"),
-        "{told}"
-    );
-    assert!(told.contains("BROKEN response at file offset "), "{told}");
+    let told = text(&[file.path(), "--topic", "orders"]);
+    let (requests, broken) = told.split_at(told.rfind("    orders-2 delete\n").unwrap() + 20);
+    let readme = include_str!("../README.md");
+    assert!(readme.contains(&format!("```\n{requests}```\n")), "{told}");
+    assert!(broken.contains("BROKEN response at file offset "), "{told}");
     assert!(!told.contains('\u{1b}'), "no colour outside a terminal");
+}
+
+/// Whatever a Java controller and its brokers were recorded saying.
+#[test]
+fn every_capture_of_the_java_controller_is_read_to_its_last_frame() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/wire");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let captures: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "pcapng"))
+        .collect();
+    assert!(!captures.is_empty(), "no captures in {folder}");
+    for path in captures {
+        let path = path.to_str().unwrap();
+        let output = decode(&[path, "--full"]);
+        let summary = stderr(&output);
+        assert!(
+            summary.ends_with(" frames, 0 broken, 0 gaps, 0 stray bytes, 0 packets passed over\n"),
+            "{path}: {summary}"
+        );
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(!told.contains("not read"), "{path}: {told}");
+        for line in text(&[path, "--json"]).lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(
+                line["request"].is_object() && line["error"].is_null(),
+                "{path}: {line}"
+            );
+        }
+    }
 }
 
 #[test]

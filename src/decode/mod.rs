@@ -33,6 +33,8 @@ use self::words::{TopicNames, count};
 pub const FILE_LIMIT: u64 = 2 * 1024 * 1024 * 1024;
 /// How many lines of a body are shown without `--full`.
 const BODY_LINES: usize = 200;
+/// As a file's name: what comes through a pipe.
+const STANDARD_INPUT: &str = "-";
 
 /// What to show, of which file.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
@@ -86,8 +88,8 @@ pub enum DecodeError {
     #[error("{file}: {error}")]
     Unreadable { file: String, error: io::Error },
     #[error(
-        "{file} has more than {FILE_LIMIT} bytes, which is the most that is read at a time; cut it, for example with \
-         tcpdump -r {file} -C 1000 -w PART"
+        "{file} has more than {FILE_LIMIT} bytes, which is the most that is read at a time: cut it, for example with \
+         editcap -c 1000000 {file} PART, or keep only one broker's packets"
     )]
     TooLong { file: String },
     #[error("{file}: {error}")]
@@ -101,7 +103,11 @@ pub enum DecodeError {
 /// # Errors
 /// A file that can't be read, is too long or no capture at all, and output that fails.
 pub fn run(options: &Options) -> Result<(), DecodeError> {
-    let file = options.file.display().to_string();
+    let file = if options.file == Path::new(STANDARD_INPUT) {
+        "standard input".to_owned()
+    } else {
+        options.file.display().to_string()
+    };
     let bytes = read_file(&options.file, &file)?;
     let capture =
         capture::read(&bytes, &options.reading()).map_err(|error| DecodeError::NotACapture {
@@ -135,7 +141,7 @@ pub fn run(options: &Options) -> Result<(), DecodeError> {
 fn read_file(path: &Path, name: &str) -> Result<Bytes, DecodeError> {
     let read = || -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        if path == Path::new("-") {
+        if path == Path::new(STANDARD_INPUT) {
             io::stdin()
                 .lock()
                 .take(FILE_LIMIT + 1)
@@ -171,7 +177,8 @@ fn print(
     let mut names = TopicNames::default();
     let mut tally = Tally::default();
     for entry in &capture.entries {
-        let exchange = Exchange::read(entry, options.raw_answers);
+        let is_raw = entry.ends.is_none();
+        let exchange = Exchange::read(entry, options.raw_answers.filter(|_| is_raw));
         exchange.trees().for_each(|tree| names.learn(tree));
         tally.add(&exchange);
         if !selection.wants(&exchange, &names) {

@@ -81,7 +81,7 @@ impl<'a> Body<'a> {
                 .view
                 .style
                 .paint
-                .aside(&format!("({} of other topics)", self.elsewhere));
+                .aside(&format!("({} more, of other topics)", self.elsewhere));
             self.push(2, &elsewhere);
         }
         into.push_str(&self.text);

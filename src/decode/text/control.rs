@@ -108,9 +108,16 @@ pub(super) fn partition_errors(tree: &Value, body: &mut Body<'_>) {
         return;
     }
     let is_well = |partition: &&Partition<'_>| partition.value.int("error_code") == Some(0);
+    let (well, all) = (
+        partitions.iter().filter(is_well).count(),
+        count(partitions.len(), "partition"),
+    );
     body.line(1, || {
-        let well = partitions.iter().filter(is_well).count();
-        format!("answer: {} without error", count(well, "partition"))
+        if well == partitions.len() {
+            format!("answer: {all} without error")
+        } else {
+            format!("answer: {well} of {all} without error")
+        }
     });
     for partition in partitions.iter().filter(|partition| !is_well(partition)) {
         body.partition(&partition.topic(view), || {
@@ -284,7 +291,7 @@ fn state(partition: &Partition<'_>, tree: &Value, version: &str, view: View<'_>)
     say(&mut text, " zk version ", value.int(version));
     let decided_in = value.int("controller_epoch");
     if decided_in != tree.int("controller_epoch") {
-        say(&mut text, " of controller epoch ", decided_in);
+        say(&mut text, " controller epoch ", decided_in);
     }
     let topic_id = partition
         .group

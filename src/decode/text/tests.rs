@@ -137,10 +137,10 @@ fn an_old_leader_and_isr_and_its_answer() {
         2026-11-29T23:47:46.595012Z 10.0.0.9:41022 → 10.0.0.1:9092 LeaderAndIsr v1 #17 client "900": answered after 3.214 ms, KAFKA_STORAGE_ERROR
           controller 900 epoch 12; 3 partitions, 1 live leader
             orders-3 leader 2 epoch 7 isr [2,3] replicas [1,2,3] zk version 4 new
-            orders-4 leader none epoch 7 isr [2,3] replicas [1,2,3] zk version 4 of controller epoch 11
+            orders-4 leader none epoch 7 isr [2,3] replicas [1,2,3] zk version 4 controller epoch 11
             orders-5 leader -2 (topic being deleted) epoch 7 isr [2,3] replicas [1,2,3] zk version 4
             live leader 2 broker-2:9092
-          answer: 2 partitions without error
+          answer: 2 of 3 partitions without error
             orders-4 KAFKA_STORAGE_ERROR
         "#,
     );
@@ -172,7 +172,7 @@ fn a_new_leader_and_isr_has_topic_ids_and_its_answer_is_told_by_name() {
           controller 900 epoch 12, broker epoch 4294967338, type full; 1 partition, 1 live leader
             orders-3 leader 2 epoch 7 isr [2,3] replicas [1,2,3] zk version 4 topic id ASNFZ4mrze8BI0VniavN7w adding [4] removing [1] recovering
             live leader 2 broker-2:9092
-          answer: 0 partitions without error
+          answer: 0 of 1 partition without error
             orders-3 INCONSISTENT_TOPIC_ID
         "#,
     );
@@ -221,7 +221,7 @@ fn stop_replica_in_its_three_shapes() {
         2026-11-29T23:47:46.595012Z 10.0.0.9:41022 → 10.0.0.1:9092 StopReplica v0 #17 client "900": answered after 3.214 ms, UNKNOWN_TOPIC_OR_PARTITION
           controller 900 epoch 12; 1 partition
             orders-3 delete
-          answer: 0 partitions without error
+          answer: 0 of 1 partition without error
             orders-3 UNKNOWN_TOPIC_OR_PARTITION
         "#,
     );
@@ -579,7 +579,7 @@ fn of_a_topic_that_was_asked_for_only_its_partitions_are_told() {
           controller 900 epoch 12, broker epoch 4294967338; 4 partitions, 1 live leader
             orders-3 leader 2 epoch 7 isr [2,3] replicas [1,2,3] zk version 4
             live leader 2 broker-2:9092
-            (3 of other topics)
+            (3 more, of other topics)
         "#,
     );
 }
