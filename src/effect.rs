@@ -151,6 +151,15 @@ pub struct FeatureZnode {
     pub levels: BTreeMap<String, (i16, i16)>,
 }
 
+/// `/admin/preferred_replica_election`: the partitions that an operator wants to see led by their preferred replicas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PreferredElectionZnode {
+    /// Those that could be read, as they stand there.
+    pub partitions: Vec<TopicPartition>,
+    /// What is wrong with the others, each with the path.
+    pub broken: Vec<String>,
+}
+
 /// One write of the role. Each is sent under the epoch check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ZkWrite {
@@ -186,6 +195,8 @@ pub enum ZkWrite {
     DeleteIsrChangeNotification(NotificationName),
     /// Delete `/log_dir_event_notification/NAME`.
     DeleteLogDirEventNotification(NotificationName),
+    /// Delete `/admin/preferred_replica_election`: what was asked for has been looked at.
+    DeletePreferredReplicaElection,
     /// Create `/feature`.
     CreateFeature(FeatureZnode),
     /// Set `/feature`, if it still has the expected version. It is never deleted: brokers exit when its version falls.

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 
 use crate::effect::{
     Answer, ControlRequests, ElectionConfig, FeatureZnode, Incarnation, NotificationName,
-    ProducerIdBlock, Read, ReplyTo, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
+    PreferredElectionZnode, ProducerIdBlock, Read, ReplyTo, StateRead, Term, TopicZnode, ZkOutcome,
+    ZkWrite,
 };
 use crate::event::ControllerEvent;
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};
@@ -159,6 +160,8 @@ pub trait Zk {
     ) -> Result<Vec<Notification<Vec<TopicPartition>>>, ZkFault>;
     /// `/log_dir_event_notification`; arms it.
     async fn log_dir_event_notifications(&self) -> Result<Vec<Notification<BrokerId>>, ZkFault>;
+    /// `/admin/preferred_replica_election`; arms it.
+    async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault>;
     /// `/feature` and its version.
     async fn feature(&self) -> Result<Read<(FeatureZnode, i32)>, ZkFault>;
     /// `/latest_producer_id_block` (`None`: the node holds no block yet) and its version.

@@ -63,7 +63,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.protocol(), read_at_ms - began_at_ms, ready_at_ms - read_at_ms
         );
         self.start_timers();
-        Ok(())
+        // Asked for under an earlier controller, which may not have come to it.
+        self.process_preferred_replica_election().await
     }
 
     /// The operator's word, else the least that any broker said, else what its registration implies.
@@ -231,6 +232,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     fn start_timers(&mut self) {
         self.schedule_sweep();
+        self.start_balancing();
         if self.context.protocol() < InterBrokerProtocol::new(2, 1, 0) {
             self.ports
                 .clock

@@ -5,6 +5,7 @@
 //! Upstream: `KafkaController.scala`.
 
 mod brokers;
+mod elections;
 mod failover;
 mod isr;
 mod log;
@@ -54,6 +55,18 @@ pub struct ControllerSettings {
     pub unclean_leader_election_enable: bool,
     /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
     pub anti_entropy_period_ms: u64,
+    /// `None`: `auto.leader.rebalance.enable` is false.
+    pub leader_balance: Option<LeaderBalance>,
+}
+
+/// When leaders go back to the preferred replicas by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaderBalance {
+    /// `leader.imbalance.check.interval.seconds`, in milliseconds.
+    pub interval_ms: u64,
+    /// `leader.imbalance.per.broker.percentage`: up to so much of what prefers a broker may have another leader, in
+    /// percent.
+    pub threshold_percent: u32,
 }
 
 /// Why the process ends.
@@ -87,6 +100,8 @@ pub struct KafkaController<Z, B, R, C> {
     takeover_due_at_ms: Option<u64>,
     /// When the timer of the next sweep rings, if it was set.
     sweep_due_at_ms: Option<u64>,
+    /// When the balance of leaders is looked at next.
+    balance_due_at_ms: Option<u64>,
     /// The role is not taken before this time: it was taken, and the cluster could not be read.
     hold_off_until_ms: u64,
     /// Something that was to be done was refused by ZooKeeper; the next sweep makes up for it.
@@ -113,6 +128,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             standing_by: Arc::from("starting"),
             takeover_due_at_ms: None,
             sweep_due_at_ms: None,
+            balance_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
             unplaced_topics: BTreeSet::new(),
@@ -210,6 +226,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             ControllerEvent::LogDirEventNotification => {
                 self.process_log_dir_event_notification().await.map(none)
+            }
+            ControllerEvent::PreferredReplicaElection => {
+                self.process_preferred_replica_election().await.map(none)
+            }
+            ControllerEvent::AutoPreferredReplicaLeaderElection => {
+                self.process_auto_leader_election().await.map(none)
             }
             ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
                 self.process_leader_and_isr_response(from, response).await

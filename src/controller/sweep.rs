@@ -74,7 +74,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         self.process_topic_change().await?;
         self.process_isr_change_notification().await?;
-        self.process_log_dir_event_notification().await
+        self.process_log_dir_event_notification().await?;
+        self.process_preferred_replica_election().await
     }
 
     /// Compares one slice; returns its last name, or `None` after the last slice.

@@ -50,6 +50,10 @@ pub enum ControllerEvent {
     IsrChangeNotification,
     /// `/log_dir_event_notification` has children.
     LogDirEventNotification,
+    /// `/admin/preferred_replica_election` was created, changed or deleted: an operator may want leaders elected.
+    PreferredReplicaElection,
+    /// It is time to look whether brokers lead what they should.
+    AutoPreferredReplicaLeaderElection,
 
     /// A broker answered LeaderAndIsr.
     LeaderAndIsrResponseReceived {
@@ -256,6 +260,7 @@ impl ControllerEvent {
                 | Self::PartitionModifications(_)
                 | Self::IsrChangeNotification
                 | Self::LogDirEventNotification
+                | Self::PreferredReplicaElection
                 | Self::ChannelBehind(_)
                 | Self::AntiEntropy(_)
         )
@@ -281,6 +286,8 @@ impl ControllerEvent {
                 ControllerState::IsrChange
             }
             Self::LogDirEventNotification => ControllerState::LogDirChange,
+            Self::PreferredReplicaElection => ControllerState::ManualLeaderBalance,
+            Self::AutoPreferredReplicaLeaderElection => ControllerState::AutoLeaderBalance,
             Self::LeaderAndIsrResponseReceived { .. } => {
                 ControllerState::LeaderAndIsrResponseReceived
             }

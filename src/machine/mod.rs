@@ -10,6 +10,7 @@ pub mod isr;
 pub mod membership;
 pub mod own_broker;
 pub mod partition;
+pub mod preferred;
 pub mod producer_ids;
 pub mod replica;
 pub mod request_batch;

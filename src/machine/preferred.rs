@@ -120,7 +120,7 @@ fn can_be_taken_back(context: &ControllerContext, partition: &TopicPartition) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::small_cluster::{self, partition, put_led_partition, put_partition, topic};
+    use crate::machine::small_cluster::{self, committed, put_led_partition, put_partition, topic};
 
     fn names(partitions: &[TopicPartition]) -> Vec<String> {
         partitions.iter().map(ToString::to_string).collect()
@@ -129,47 +129,51 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_sorted_by_what_can_become_of_it() {
         let mut context = small_cluster::of_brokers(&[1, 2]);
-        put_led_partition(&mut context, "t-0", &[1, 2], 1, &[1, 2]);
-        put_led_partition(&mut context, "t-1", &[1, 2], 2, &[2, 1]);
-        put_led_partition(&mut context, "gone-0", &[1, 2], 2, &[2, 1]);
+        let led = put_led_partition(&mut context, "t", 0, &[1, 2], 1);
+        let elsewhere = put_led_partition(&mut context, "t", 1, &[1, 2], 2);
+        let going = put_led_partition(&mut context, "gone", 0, &[1, 2], 2);
         context.queue_for_deletion(&topic("gone"));
-        let asked = ["t-1", "t-0", "t-1", "gone-0", "t-9"];
-        let sorted = requested(&context, asked.map(partition).to_vec());
-        assert_eq!(names(&sorted.elect), ["t-1"]);
-        assert_eq!(names(&sorted.led), ["t-0"]);
+        let unknown = TopicPartition::new(&topic("t"), 9);
+        let asked = [&elsewhere, &led, &elsewhere, &going, &unknown];
+        let sorted = requested(&context, asked.map(TopicPartition::clone).to_vec());
         assert_eq!(
-            sorted.refused,
-            [
-                (partition("gone-0"), NotElected::BeingDeleted),
-                (partition("t-9"), NotElected::Unknown),
-            ]
+            sorted,
+            Requested {
+                elect: vec![elsewhere],
+                led: vec![led],
+                refused: vec![
+                    (going, NotElected::BeingDeleted),
+                    (unknown, NotElected::Unknown),
+                ],
+            }
         );
     }
 
     #[test]
     fn a_broker_is_given_back_its_partitions_above_the_threshold_only() {
         let mut context = small_cluster::of_brokers(&[1, 2]);
-        for index in 0..9 {
-            put_led_partition(&mut context, &format!("t-{index}"), &[1, 2], 1, &[1, 2]);
+        for number in 0..9 {
+            put_led_partition(&mut context, "t", number, &[1, 2], 1);
         }
-        put_led_partition(&mut context, "t-9", &[1, 2], 2, &[2, 1]);
-        assert_eq!(names(&imbalanced(&context, 10)), Vec::<String>::new(), "1 of 10");
-        put_led_partition(&mut context, "u-0", &[1, 2], 2, &[2, 1]);
+        put_led_partition(&mut context, "t", 9, &[1, 2], 2);
+        assert_eq!(names(&imbalanced(&context, 10)), [""; 0], "1 of 10");
+        put_led_partition(&mut context, "u", 0, &[1, 2], 2);
         assert_eq!(names(&imbalanced(&context, 10)), ["t-9", "u-0"], "2 of 11");
-        assert_eq!(names(&imbalanced(&context, 50)), Vec::<String>::new());
+        assert_eq!(names(&imbalanced(&context, 50)), [""; 0]);
     }
 
     #[test]
     fn only_what_a_live_preferred_replica_can_lead_is_taken_back() {
         let mut context = small_cluster::of_brokers(&[1, 2]);
-        put_led_partition(&mut context, "behind-0", &[1, 2], 2, &[2]);
-        put_led_partition(&mut context, "dead-0", &[3, 2], 2, &[2, 3]);
-        put_led_partition(&mut context, "gone-0", &[1, 2], 2, &[2, 1]);
-        put_led_partition(&mut context, "good-0", &[1, 2], 2, &[2, 1]);
-        put_partition(&mut context, "unknown-0", &[1, 2]);
-        context.queue_for_deletion(&topic("gone"));
+        let behind = put_led_partition(&mut context, "behind", 0, &[1, 2], 2);
+        context.put_leadership(&behind, committed(2, 5, &[2], 7));
+        put_led_partition(&mut context, "dead", 0, &[3, 2], 2);
+        put_led_partition(&mut context, "going", 0, &[1, 2], 2);
+        put_led_partition(&mut context, "good", 0, &[1, 2], 2);
+        put_partition(&mut context, "unled", 0, &[1, 2]);
+        context.queue_for_deletion(&topic("going"));
         assert_eq!(names(&imbalanced(&context, 0)), ["good-0"]);
         context.begin_shutting_down(BrokerId(1));
-        assert_eq!(names(&imbalanced(&context, 0)), Vec::<String>::new());
+        assert_eq!(names(&imbalanced(&context, 0)), [""; 0]);
     }
 }

@@ -29,7 +29,7 @@ use crate::api::{self, BindError, ServerContext};
 use crate::broker::{ChannelConfig, ControllerChannelManager, SurveyQuestions};
 use crate::cli::ExitStatus;
 use crate::config::{Config, TakeoverPolicy};
-use crate::controller::{ControllerSettings, KafkaController, Stop};
+use crate::controller::{ControllerSettings, KafkaController, LeaderBalance, Stop};
 use crate::event::{ControllerEvent, EventSink};
 use crate::machine::candidacy;
 use crate::model::BrokerId;
@@ -303,6 +303,14 @@ fn controller_settings(config: &Config) -> ControllerSettings {
         protocol: config.inter_broker_protocol,
         unclean_leader_election_enable: config.unclean_leader_election_enable,
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
+        leader_balance: config
+            .auto_leader_rebalance_enable
+            .then_some(LeaderBalance {
+                interval_ms: config
+                    .leader_imbalance_check_interval_seconds
+                    .saturating_mul(1_000),
+                threshold_percent: config.leader_imbalance_per_broker_percentage,
+            }),
     }
 }
 

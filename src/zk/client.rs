@@ -19,8 +19,8 @@ use super::watches::Watches;
 use super::znode;
 use super::{paths, role};
 use crate::effect::{
-    ElectionConfig, FeatureZnode, ProducerIdBlock, Read, StateRead, Term, TopicZnode, ZkOutcome,
-    ZkWrite,
+    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, StateRead, Term,
+    TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, RoleView, Taking, Zk, ZkFault};
@@ -290,6 +290,10 @@ impl Zk for ZkClient {
 
     async fn log_dir_event_notifications(&self) -> Result<Vec<Notification<BrokerId>>, ZkFault> {
         self.read_log_dir_events().await
+    }
+
+    async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {
+        self.read_preferred_election().await
     }
 
     async fn feature(&self) -> Result<Read<(FeatureZnode, i32)>, ZkFault> {

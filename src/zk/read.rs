@@ -12,9 +12,12 @@ use zookeeper_client::{AddWatchMode, CreateMode, Error, MultiReadResult, Oneshot
 use super::client::{Access, ZkClient, refused};
 use super::link::Wire;
 use super::paths;
+use super::role::watch_existence;
 use super::watches::{Armed, Target};
 use super::znode;
-use crate::effect::{ElectionConfig, NotificationName, Read, StateRead, TopicZnode};
+use crate::effect::{
+    ElectionConfig, NotificationName, PreferredElectionZnode, Read, StateRead, TopicZnode,
+};
 use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, ZkFault};
 
@@ -355,6 +358,22 @@ impl ZkClient {
         let names = children.unwrap_or_default();
         let ids = names.iter().filter_map(|name| paths::id_of_child(name));
         Ok(ids.collect())
+    }
+
+    pub(super) async fn read_preferred_election(
+        &self,
+    ) -> Result<Read<PreferredElectionZnode>, ZkFault> {
+        const PATH: &str = paths::PREFERRED_REPLICA_ELECTION;
+        let access = &mut Access::default();
+        // It is missing most of the time: its creation is what the watch is for.
+        let exists = self.until_answered(access, async |wire| {
+            watch_existence(self, wire, PATH, Target::PreferredElection).await
+        });
+        if !exists.await?.map_err(|error| refused(PATH, error))? {
+            return Ok(Read::Missing);
+        }
+        self.read_one(PATH, |data, _| znode::decode_preferred_election(PATH, data))
+            .await
     }
 
     pub(super) async fn read_isr_changes(

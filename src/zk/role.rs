@@ -86,7 +86,7 @@ fn answered(wire: &Wire, looked: Looked) -> Result<Looked, Error> {
 }
 
 /// Whether a node exists; its creation, deletion and change are watched from now on.
-async fn watch_existence(
+pub(super) async fn watch_existence(
     client: &ZkClient,
     wire: &Wire,
     path: &str,

@@ -421,6 +421,7 @@ impl Keeper {
             ControllerEvent::TopicChange,
             ControllerEvent::IsrChangeNotification,
             ControllerEvent::LogDirEventNotification,
+            ControllerEvent::PreferredReplicaElection,
             ControllerEvent::AntiEntropy(Sweep::Begin),
         ] {
             self.sink.put(event);

@@ -35,6 +35,8 @@ pub(super) enum Target {
     IsrChanges,
     /// `/log_dir_event_notification`: its children.
     LogDirEvents,
+    /// `/admin/preferred_replica_election`: its existence and content.
+    PreferredElection,
     /// `/brokers/topics`: its children.
     TopicNames,
     /// `/brokers/topics/T`: its content.
@@ -200,6 +202,8 @@ fn event_of(target: &Target, event: EventType) -> Option<ControllerEvent> {
         Target::IsrChanges => Some(ControllerEvent::IsrChangeNotification),
         Target::LogDirEvents => Some(ControllerEvent::LogDirEventNotification),
         Target::TopicNames => Some(ControllerEvent::TopicChange),
+        // Also when it goes, by our own hand: the look arms the watch for the next one.
+        Target::PreferredElection => Some(ControllerEvent::PreferredReplicaElection),
         // That it is gone is said by the watch on its parent.
         Target::Broker(_) | Target::Topic(_) if gone => None,
         Target::Broker(id) => Some(ControllerEvent::BrokerModifications(*id)),
@@ -296,6 +300,16 @@ mod tests {
                 Target::Topic(name.clone()),
                 NodeDataChanged,
                 Some(E::PartitionModifications(name.clone())),
+            ),
+            (
+                Target::PreferredElection,
+                NodeCreated,
+                Some(E::PreferredReplicaElection),
+            ),
+            (
+                Target::PreferredElection,
+                NodeDeleted,
+                Some(E::PreferredReplicaElection),
             ),
             (
                 Target::TopicNames,

@@ -359,6 +359,9 @@ fn operation(write: &ZkWrite) -> Operation {
         ZkWrite::DeleteLogDirEventNotification(name) => {
             Operation::Delete(paths::log_dir_event(name))
         }
+        ZkWrite::DeletePreferredReplicaElection => {
+            Operation::Delete(paths::PREFERRED_REPLICA_ELECTION.to_owned())
+        }
         ZkWrite::CreateFeature(znode) => {
             Operation::Create(paths::FEATURE.to_owned(), znode::encode_feature(znode))
         }

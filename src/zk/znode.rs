@@ -21,8 +21,11 @@ use crate::model::{
     SecurityProtocol, TopicId, TopicName, TopicPartition,
 };
 
+mod admin;
 #[cfg(test)]
 mod tests;
+
+pub use admin::decode_preferred_election;
 
 /// As Java's decoder of topic ids: URL alphabet, padding optional, spare bits ignored.
 const TOPIC_ID_TEXT: GeneralPurpose = GeneralPurpose::new(

@@ -183,6 +183,19 @@ async fn brokers_configurations_and_notifications_are_read() {
         cluster.zk.topic_deletions().await.unwrap(),
         [TopicName::new("t")]
     );
+    let asked = cluster.zk.preferred_replica_election().await.unwrap();
+    assert_eq!(asked, Read::Missing);
+    let text = br#"{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"t"}]}"#;
+    others
+        .create("/admin/preferred_replica_election", text, &PERSISTENT)
+        .await
+        .unwrap();
+    let asked = cluster.zk.preferred_replica_election().await.unwrap();
+    let Read::Found(asked) = asked else {
+        panic!("{asked:?}");
+    };
+    assert_eq!(asked.partitions, [TopicPartition::new(&named[0], 1)]);
+    assert_eq!(asked.broken.len(), 1);
     assert_eq!(cluster.zk.feature().await.unwrap(), Read::Missing);
     assert_eq!(cluster.zk.producer_id_block().await.unwrap(), Read::Missing);
 }
@@ -207,6 +220,7 @@ async fn changes_become_events(server: &'static str) {
     zk.topics(&topics).await.unwrap();
     zk.isr_change_notifications().await.unwrap();
     zk.log_dir_event_notifications().await.unwrap();
+    zk.preferred_replica_election().await.unwrap();
     events.forget();
 
     cluster
@@ -231,6 +245,8 @@ async fn changes_become_events(server: &'static str) {
     events.wait_for(&E::IsrChangeNotification).await;
     create("/log_dir_event_notification/log_dir_event_0").await;
     events.wait_for(&E::LogDirEventNotification).await;
+    create("/admin/preferred_replica_election").await;
+    events.wait_for(&E::PreferredReplicaElection).await;
     create("/klamm/hold").await;
     events.wait_for(&E::KlammNodesChange).await;
     others.delete("/controller", None).await.unwrap();

@@ -177,6 +177,7 @@ async fn every_kind_of_write_reaches_its_node() {
     create("/isr_change_notification/isr_change_1").await;
     create("/log_dir_event_notification/log_dir_event_1").await;
     create("/latest_producer_id_block").await;
+    create("/admin/preferred_replica_election").await;
     let topics = cluster.create_topics(1, 1).await;
     let name = |name: &str| NotificationName(name.to_owned());
     let feature = FeatureZnode {
@@ -198,6 +199,7 @@ async fn every_kind_of_write_reaches_its_node() {
         ZkWrite::DeleteIsrChangeNotification(name("isr_change_1")),
         ZkWrite::DeleteIsrChangeNotification(name("isr_change_2")),
         ZkWrite::DeleteLogDirEventNotification(name("log_dir_event_1")),
+        ZkWrite::DeletePreferredReplicaElection,
         ZkWrite::CreateFeature(feature.clone()),
         ZkWrite::CreateFeature(feature.clone()),
         ZkWrite::SetFeature {
@@ -216,6 +218,7 @@ async fn every_kind_of_write_reaches_its_node() {
         [
             FIRST_VERSION,
             ZkOutcome::Missing,
+            FIRST_VERSION,
             FIRST_VERSION,
             FIRST_VERSION,
             ZkOutcome::AlreadyExists,

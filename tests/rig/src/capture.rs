@@ -312,8 +312,15 @@ fn ask_wireshark(path: &Path) -> Result<String> {
     let asked = Command::new("tshark")
         .arg("-r")
         .arg(path)
-        .args(["-T", "fields", "-e", "kafka.api_key", "-e", "_ws.malformed"])
-        .args(["-Y", "tcp.len > 0"])
+        .args([
+            "-T",
+            "fields",
+            "-e",
+            "frame.protocols",
+            "-e",
+            "kafka.api_key",
+        ])
+        .args(["-e", "_ws.malformed", "-Y", "tcp.len > 0"])
         .output();
     let Ok(output) = asked else {
         return Ok("tshark is not installed: not checked with Wireshark".to_owned());
@@ -325,17 +332,21 @@ fn ask_wireshark(path: &Path) -> Result<String> {
         String::from_utf8_lossy(&output.stderr)
     );
     let text = String::from_utf8_lossy(&output.stdout);
-    let (mut frames, mut malformed) = (0, 0);
+    let (mut frames, mut beyond) = (0, 0);
     for line in text.lines() {
+        let mut fields = line.split('\t');
+        let mut field = || fields.next().unwrap_or_default();
+        let (protocols, key, malformed) = (field(), field(), field());
         frames += 1;
-        malformed += usize::from(line.split('\t').nth(1).is_some_and(|mark| !mark.is_empty()));
         ensure!(
-            line.split('\t').next().is_some_and(|key| !key.is_empty()),
-            "tshark does not take packet {frames} of {} for Kafka's",
+            protocols.ends_with(":kafka"),
+            "tshark takes packet {frames} of {} for {protocols}",
             path.display()
         );
+        // Of a version that this Wireshark does not know, it reads the request's header, and no answer.
+        beyond += usize::from(key.is_empty() || !malformed.is_empty());
     }
     Ok(format!(
-        "tshark reads {frames} frames as Kafka's, {malformed} of them of versions beyond it"
+        "tshark takes all {frames} frames for Kafka's; {beyond} are of versions that it does not know"
     ))
 }

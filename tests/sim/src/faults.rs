@@ -32,6 +32,7 @@ pub enum Call {
     TopicDeletions,
     IsrChangeNotifications,
     LogDirEventNotifications,
+    PreferredReplicaElection,
     Feature,
     ProducerIdBlock,
     Write,

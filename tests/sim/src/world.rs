@@ -121,6 +121,7 @@ impl World {
             protocol: None,
             unclean_leader_election_enable: false,
             anti_entropy_period_ms: 60_000,
+            leader_balance: None,
         }
     }
 

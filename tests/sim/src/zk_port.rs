@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use klamm::effect::{
-    ElectionConfig, FeatureZnode, ProducerIdBlock, Read, StateRead, Term, TopicZnode, ZkOutcome,
-    ZkWrite,
+    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, StateRead, Term,
+    TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
 use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
@@ -281,6 +281,12 @@ impl Zk for SimZk {
     async fn log_dir_event_notifications(&self) -> Result<Vec<Notification<BrokerId>>, ZkFault> {
         self.call(Call::LogDirEventNotifications, |session, _| {
             reads::log_dir_event_notifications(session)
+        })
+    }
+
+    async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {
+        self.call(Call::PreferredReplicaElection, |session, _| {
+            reads::preferred_replica_election(session)
         })
     }
 

@@ -96,11 +96,11 @@ pub const STEPS: &[Step] = &[
     Step::Kill(2),
     Step::Start(3),
     Step::Start(2),
+    Step::ElectPreferred("orders", 1),
 ];
 
 /// What only the Java controller can do so far.
 pub const JAVA_ONLY: &[Step] = &[
-    Step::ElectPreferred("orders", 1),
     Step::Reassign("pair", 0, &[2, 1]),
     Step::DeleteTopic("fresh"),
 ];

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use klamm::effect::{
-    ElectionConfig, FeatureZnode, NotificationName, ProducerIdBlock, Read, StateRead, TopicZnode,
+    ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode, ProducerIdBlock, Read,
+    StateRead, TopicZnode,
 };
 use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use klamm::port::{Notification, ZkFault};
@@ -166,6 +167,19 @@ fn notifications<T>(
     };
     let names = children(session, parent, Watch::Arm)?;
     names.into_iter().map(read).collect()
+}
+
+pub fn preferred_replica_election(
+    session: &ZkSession,
+) -> Result<Read<PreferredElectionZnode>, ZkFault> {
+    let path = paths::PREFERRED_REPLICA_ELECTION;
+    let exists = session.exists_and_watch(path);
+    if exists.map_err(|error| fault(path, error))?.is_none() {
+        return Ok(Read::Missing);
+    }
+    data(session, path, Watch::Not, |data, _| {
+        znode::decode_preferred_election(path, data)
+    })
 }
 
 pub fn feature(session: &ZkSession) -> Result<Read<(FeatureZnode, i32)>, ZkFault> {

@@ -24,13 +24,14 @@ fn arm_standing_watches(shared: &Shared, session: &ZkSession) {
 }
 
 /// No watch outlives its connection: everything is looked at, which arms all of them.
-const LOOK_EVERYWHERE: [ControllerEvent; 7] = [
+const LOOK_EVERYWHERE: [ControllerEvent; 8] = [
     ControllerEvent::ControllerChange,
     ControllerEvent::KlammNodesChange,
     ControllerEvent::BrokerChange,
     ControllerEvent::TopicChange,
     ControllerEvent::IsrChangeNotification,
     ControllerEvent::LogDirEventNotification,
+    ControllerEvent::PreferredReplicaElection,
     ControllerEvent::AntiEntropy(Sweep::Begin),
 ];
 
@@ -87,6 +88,9 @@ fn meaning(event: &NodeEvent) -> Option<ControllerEvent> {
     }
     if path == paths::LOG_DIR_EVENT_NOTIFICATION {
         return Some(ControllerEvent::LogDirEventNotification);
+    }
+    if path == paths::PREFERRED_REPLICA_ELECTION {
+        return Some(ControllerEvent::PreferredReplicaElection);
     }
     match (paths::topic_path(path)?, event) {
         (TopicPath::Topic(topic), NodeEvent::DataChanged(_)) => {

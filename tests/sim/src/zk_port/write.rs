@@ -90,6 +90,9 @@ impl Target {
             ),
             ZkWrite::DeleteIsrChangeNotification(name) => delete(paths::isr_change(name)),
             ZkWrite::DeleteLogDirEventNotification(name) => delete(paths::log_dir_event(name)),
+            ZkWrite::DeletePreferredReplicaElection => {
+                delete(paths::PREFERRED_REPLICA_ELECTION.to_owned())
+            }
             ZkWrite::CreateFeature(znode) => create(paths::FEATURE, znode::encode_feature(znode)),
             ZkWrite::SetFeature { znode, expected } => {
                 set(paths::FEATURE, znode::encode_feature(znode), *expected)

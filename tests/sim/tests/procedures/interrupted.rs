@@ -69,7 +69,7 @@ fn assert_led(world: &mut World, expected: &[(&str, &str)]) {
     }
 }
 
-const PROCEDURES: [Procedure; 6] = [
+const PROCEDURES: [Procedure; 7] = [
     Procedure {
         name: "failover",
         before: orphaned,
@@ -159,6 +159,27 @@ const PROCEDURES: [Procedure; 6] = [
                 assert_eq!(isr.len(), world.assigned(of).len(), "{of}: {isr}");
             }
             assert_led(world, &[]);
+        },
+    },
+    Procedure {
+        name: "preferred election",
+        before: || {
+            let mut world = led();
+            world.bounce(1);
+            world.settle();
+            world.catch_up();
+            world
+        },
+        trigger: |world| {
+            let asked = br#"{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"x","partition":0}]}"#;
+            world
+                .zookeeper
+                .poke("/admin/preferred_replica_election", asked);
+        },
+        after: |world| {
+            assert_led(world, &[("t-0", "leader 1 isr [2,3,1]")]);
+            let node = world.zookeeper.look("/admin/preferred_replica_election");
+            assert!(node.is_none());
         },
     },
     Procedure {

@@ -6,6 +6,7 @@
 
 mod answers;
 mod brokers;
+mod elections;
 mod failover;
 mod features;
 mod interrupted;
