@@ -119,6 +119,7 @@ impl Node {
             snapshot: latest,
             common_ranges: Arc::new(move || common.lock().unwrap().clone()),
             limits,
+            capture: CaptureTap::default(),
         });
         Node {
             addresses,
