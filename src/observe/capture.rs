@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -467,6 +468,18 @@ fn application() -> &'static str {
     NAME.get_or_init(|| format!("klamm {}", env!("CARGO_PKG_VERSION")))
 }
 
+/// What blocks are written to: a file, but in tests.
+trait Disk: Write + fmt::Debug + Send {
+    /// Takes back all after the first `bytes`.
+    fn cut(&mut self, bytes: u64) -> io::Result<()>;
+}
+
+impl Disk for File {
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+}
+
 /// The file at hand, and those before it.
 #[derive(Debug)]
 struct Files {
@@ -474,7 +487,7 @@ struct Files {
     max_bytes: u64,
     max_files: u32,
     /// None once it was given up.
-    file: Option<File>,
+    file: Option<Box<dyn Disk>>,
     /// Whole blocks in the file, in bytes.
     bytes: u64,
     /// Whether the file is empty because the blocks that begin a capture were refused with what followed them.
@@ -489,7 +502,7 @@ impl Files {
         }
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
         Ok(Files {
-            file: Some(file),
+            file: Some(Box::new(file)),
             path,
             max_bytes: config.max_bytes,
             max_files: config.max_files,
@@ -520,7 +533,7 @@ impl Files {
             return Ok(());
         };
         // A block of which a part was written would hide all after it.
-        let Err(cause) = file.set_len(self.bytes) else {
+        let Err(cause) = file.cut(self.bytes) else {
             return Err(error);
         };
         self.file = None;
@@ -534,7 +547,7 @@ impl Files {
         shift(&self.path, self.max_files)?;
         let mut options = OpenOptions::new();
         let file = options.create_new(true).append(true).open(&self.path)?;
-        self.file = Some(file);
+        self.file = Some(Box::new(file));
         self.bytes = 0;
         self.lacks_beginning = false;
         Ok(())

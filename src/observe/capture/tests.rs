@@ -206,51 +206,133 @@ fn what_a_slow_disk_leaves_no_room_for_is_dropped_counted_and_shown_as_missing()
     );
 }
 
-#[test]
-fn a_disk_that_refuses_costs_the_frames_and_the_capture_goes_on_when_it_can() {
-    let scratch = Scratch::new("refuses");
-    let metrics = Arc::new(Metrics::default());
-    let (tap, frames) = tap(QUEUE_MAX_BYTES, Arc::clone(&metrics));
-    let mut connection = connect(&tap);
-    let mut files = Files::open(&scratch.config(1 << 20, 5)).unwrap();
-    // Read-only: every write is refused.
-    let working = files.file.replace(File::open(&files.path).unwrap());
-    let mut recorder = Recorder::new(files, Arc::clone(&metrics));
-    let hear_all = |recorder: &mut Recorder| {
-        while let Ok(told) = frames.receiver.try_recv() {
-            recorder.hear(told, &frames);
+/// A disk that is full after so many bytes, until it is told otherwise.
+#[derive(Debug)]
+struct Full {
+    file: File,
+    left: Arc<AtomicU64>,
+    can_be_cut: bool,
+}
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let left = self.left.load(Ordering::Relaxed) as usize;
+        let taken = self.file.write(&bytes[..bytes.len().min(left)])?;
+        self.left.fetch_sub(taken as u64, Ordering::Relaxed);
+        match taken {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            taken => Ok(taken),
         }
-        recorder.flush();
-    };
-    talk(&mut connection, 1);
-    hear_all(&mut recorder);
-    assert_eq!(metrics.capture_dropped_frames.get(), 2);
-    // It can be written again, and is not tried at once.
-    recorder.files.file = working;
-    talk(&mut connection, 2);
-    hear_all(&mut recorder);
-    assert_eq!(metrics.capture_dropped_frames.get(), 4);
-    recorder.retry_at = Some(Instant::now());
-    talk(&mut connection, 3);
-    talk(&mut connection, 4);
-    hear_all(&mut recorder);
-    assert_eq!(metrics.capture_dropped_frames.get(), 4);
-    assert_eq!(metrics.captured_frames.get(), 4);
-    let entries = scratch.read("control.pcapng");
-    assert_eq!(answered(&entries), [3, 4]);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Disk for Full {
+    fn cut(&mut self, bytes: u64) -> io::Result<()> {
+        match self.can_be_cut {
+            true => self.file.set_len(bytes),
+            false => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+}
+
+/// A capture on a disk that has so many bytes left.
+struct OnFullDisk {
+    recorder: Recorder,
+    frames: Frames,
+    connection: TappedConnection,
+    left: Arc<AtomicU64>,
+    metrics: Arc<Metrics>,
+}
+
+impl OnFullDisk {
+    fn new(scratch: &Scratch, left: u64, can_be_cut: bool) -> OnFullDisk {
+        let metrics = Arc::new(Metrics::default());
+        let (tap, frames) = tap(QUEUE_MAX_BYTES, Arc::clone(&metrics));
+        let mut files = Files::open(&scratch.config(1 << 20, 5)).unwrap();
+        let mut options = OpenOptions::new();
+        let file = options.append(true).open(&files.path).unwrap();
+        let left = Arc::new(AtomicU64::new(left));
+        files.file = Some(Box::new(Full {
+            file,
+            left: Arc::clone(&left),
+            can_be_cut,
+        }));
+        OnFullDisk {
+            recorder: Recorder::new(files, Arc::clone(&metrics)),
+            frames,
+            connection: connect(&tap),
+            left,
+            metrics,
+        }
+    }
+
+    fn talk(&mut self, id: i32) {
+        talk(&mut self.connection, id);
+        while let Ok(told) = self.frames.receiver.try_recv() {
+            self.recorder.hear(told, &self.frames);
+        }
+        self.recorder.flush();
+    }
+
+    /// Frames that were written, and that were not.
+    fn counts(&self) -> (u64, u64) {
+        (
+            self.metrics.captured_frames.get(),
+            self.metrics.capture_dropped_frames.get(),
+        )
+    }
 }
 
 #[test]
-fn a_block_written_in_part_is_taken_back() {
-    let scratch = Scratch::new("part");
-    let mut files = Files::open(&scratch.config(1 << 20, 5)).unwrap();
-    files.append(b"whole").unwrap();
-    // As a full disk leaves it.
-    let mut behind = OpenOptions::new().append(true).open(&files.path).unwrap();
-    behind.write_all(b"half").unwrap();
-    files.file.as_ref().unwrap().set_len(files.bytes).unwrap();
-    files.append(b" again").unwrap();
-    assert_eq!(std::fs::read(&files.path).unwrap(), b"whole again");
+fn a_full_disk_costs_the_frames_and_the_capture_goes_on_when_there_is_room() {
+    for left in [0, 10, 300, 900] {
+        let scratch = Scratch::new(&format!("full-{left}"));
+        let mut node = OnFullDisk::new(&scratch, left, true);
+        let mut written = 0;
+        for id in 1..=3 {
+            node.talk(id);
+            written = node.counts().0;
+        }
+        assert!(written < 6, "{left} bytes took all");
+        // There is room again, but the disk is not tried before its time.
+        node.left.store(1 << 20, Ordering::Relaxed);
+        node.talk(4);
+        assert_eq!(node.counts(), (written, 8 - written));
+        node.recorder.retry_at = Some(Instant::now());
+        node.talk(5);
+        node.talk(6);
+        assert_eq!(node.counts(), (written + 4, 8 - written));
+        let entries = scratch.read("control.pcapng");
+        let said = entries
+            .into_iter()
+            .filter(|entry| matches!(entry.what, What::Request { .. }));
+        let mut expected: Vec<i32> = (1..=written as i32 / 2).collect();
+        expected.extend([5, 6]);
+        assert_eq!(answered(&said.collect::<Vec<_>>()), expected, "{left}");
+    }
+}
+
+#[test]
+fn a_disk_that_takes_nothing_back_ends_the_capture_and_keeps_what_it_has() {
+    let scratch = Scratch::new("spoilt");
+    let mut node = OnFullDisk::new(&scratch, 900, false);
+    for id in 1..=3 {
+        node.talk(id);
+    }
+    let (written, dropped) = node.counts();
+    assert!(written > 0 && dropped > 0, "{written} and {dropped}");
+    node.left.store(1 << 20, Ordering::Relaxed);
+    node.recorder.retry_at = Some(Instant::now());
+    node.talk(4);
+    assert_eq!(node.counts(), (written, dropped + 2));
+    let bytes = std::fs::read(scratch.0.join("control.pcapng")).unwrap();
+    let capture = capture::read(&bytes.into(), &ReadOptions::default()).unwrap();
+    let first = capture.entries.first().map(std::slice::from_ref).unwrap();
+    assert_eq!(answered(first), [1]);
 }
 
 #[test]
