@@ -1,4 +1,4 @@
-//! The command line: `klamm run`, `klamm handback`, `klamm takeover`.
+//! The command line: `klamm run`, `klamm handback`, `klamm takeover`, `klamm decode`.
 //!
 //! Shell: parses arguments and reads the files they name. What the keys mean is decided in `config`; what a command
 //! does, elsewhere. Upstream counterpart: `Kafka.scala` and `kafka-server-start`, whose shape `klamm run` keeps.
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{Config, ConfigError, ConfigErrors, RawConfig, ZooKeeperConfig};
+use crate::decode;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -60,6 +61,8 @@ pub enum Command {
     Handback(Sources),
     /// Lift the hold of `klamm handback`: klamms contend for the role again
     Takeover(Sources),
+    /// Print what was said in a packet capture: control requests, their answers, and what is missing or broken
+    Decode(decode::Options),
 }
 
 /// What `klamm run` takes.

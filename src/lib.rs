@@ -2,13 +2,15 @@
 //!
 //! Modules stand in the order in which data takes its way:
 //! watch, API request, reply or timer → [`event`] → [`controller`] → [`machine`] on [`state`] → [`effect`] → [`port`],
-//! and behind the ports the shell: [`zk`], [`broker`], `api`, `observe`.
+//! and behind the ports the shell: [`zk`], [`broker`], `api`, `observe`. Apart from all that stands [`decode`], which shows
+//! packet captures.
 
 pub mod api;
 pub mod broker;
 pub mod cli;
 pub mod config;
 pub mod controller;
+pub mod decode;
 pub mod effect;
 pub mod error;
 pub mod event;

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use klamm::cli::{Command, ExitStatus};
+use klamm::decode;
 use klamm::observe::telemetry;
 use klamm::runtime;
 
@@ -30,6 +31,15 @@ fn main() -> ExitCode {
             Ok(zookeeper) => runtime::takeover(&zookeeper),
             Err(errors) => return wrong_configuration(&errors),
         },
+        Command::Decode(options) => {
+            return match decode::run(&options) {
+                Ok(()) => ExitStatus::Done.into(),
+                Err(error) => {
+                    eprintln!("klamm: {error}");
+                    ExitStatus::Failed.into()
+                }
+            };
+        }
     };
     match outcome {
         Ok(()) => ExitStatus::Done.into(),

@@ -120,6 +120,14 @@ const PURE: &[&str] = &[
     "codec/src/",
     "src/config/",
     "src/config.rs",
+    "src/decode/exchange.rs",
+    "src/decode/json.rs",
+    "src/decode/json/",
+    "src/decode/sample.rs",
+    "src/decode/selection.rs",
+    "src/decode/text.rs",
+    "src/decode/text/",
+    "src/decode/words.rs",
     "src/effect.rs",
     "src/error.rs",
     "src/event/",
@@ -266,21 +274,31 @@ const BANS: &[Ban] = &[
                     &[
                         "src/broker/",
                         "src/api/",
+                        "src/decode/",
                         "src/observe/capture.rs",
                         "src/observe/capture/",
                     ],
                 )
         },
-        why: "Kafka's bytes are known in codec, src/broker, src/api and src/observe/capture.rs only",
+        why: "Kafka's bytes are known in codec, src/broker, src/api, src/decode and src/observe/capture.rs only",
     },
     Ban {
         rule: "json",
         paths: &["serde_json"],
         applies: |path| {
             kind(path) != Kind::Test
-                && !is_below(path, &["src/zk/znode.rs", "src/zk/znode/", "src/observe/"])
+                && !is_below(
+                    path,
+                    &[
+                        "src/zk/znode.rs",
+                        "src/zk/znode/",
+                        "src/observe/",
+                        "src/decode/json.rs",
+                        "src/decode/json/",
+                    ],
+                )
         },
-        why: "JSON is known in src/zk/znode.rs and src/observe only",
+        why: "JSON is known in src/zk/znode.rs, src/observe and src/decode/json.rs only",
     },
 ];
 

@@ -16,6 +16,14 @@ impl ApiKey {
             .and_then(|at| NAMES.get(at))
             .map(|(_, name)| *name)
     }
+
+    /// The key of that name, in any case, if it is one of Kafka's.
+    pub fn named(name: &str) -> Option<ApiKey> {
+        NAMES
+            .iter()
+            .find(|(_, known)| known.eq_ignore_ascii_case(name))
+            .map(|(key, _)| ApiKey(*key))
+    }
 }
 
 impl fmt::Display for ApiKey {
@@ -140,6 +148,7 @@ mod tests {
         assert_eq!(ApiKey::ALTER_PARTITION.to_string(), "AlterPartition");
         assert_eq!(ApiKey(999).to_string(), "API key 999");
         assert_eq!(ApiKey(-1).name(), None);
+        assert_eq!(ApiKey::named("Whatever"), None);
     }
 
     #[test]
@@ -149,6 +158,7 @@ mod tests {
         }
         for (key, name) in NAMES {
             assert_eq!(ApiKey(*key).name(), Some(*name));
+            assert_eq!(ApiKey::named(&name.to_lowercase()), Some(ApiKey(*key)));
         }
     }
 }

@@ -10,11 +10,13 @@
 
 #[cfg(test)]
 pub(crate) mod sample;
-mod schema;
+pub(crate) mod schema;
+pub(crate) mod visit;
 
 use crate::error::{CodecError, Direction, Message, Place};
 use bytes::Bytes;
 use schema::{Field, Kind, Record, Schema};
+use visit::{Unheard, Visitor};
 
 /// What decoding one request may take in memory, in bytes, beside the frame itself.
 pub const REQUEST_MEMORY_LIMIT: u64 = 256 * 1024 * 1024;
@@ -42,17 +44,24 @@ impl Guarded {
 
 /// Passes a body (without its header) that is exactly one well-formed message. Errors name the field and the byte.
 pub fn check(message: Message, body: Bytes) -> Result<Guarded, CodecError> {
-    let schema = row(message)?;
     let memory_limit = match message.direction {
         Direction::Request => REQUEST_MEMORY_LIMIT,
         Direction::Response => RESPONSE_MEMORY_LIMIT,
     };
-    let mut walk = Walk::new(
-        message,
-        &body,
-        message.version >= schema.flexible,
-        memory_limit,
-    );
+    visit(message, &body, memory_limit, Unheard)?;
+    Ok(Guarded { message, body })
+}
+
+/// Walks a body that must be exactly one well-formed message, and tells the visitor of all that stands in it.
+pub(crate) fn visit<V: Visitor>(
+    message: Message,
+    body: &[u8],
+    memory_limit: u64,
+    visitor: V,
+) -> Result<V, CodecError> {
+    let schema = row(message)?;
+    let flexible = message.version >= schema.flexible;
+    let mut walk = Walk::new(message, body, flexible, memory_limit, visitor);
     walk.record(&schema.body)?;
     if walk.left() > 0 {
         return Err(CodecError::TrailingBytes {
@@ -61,7 +70,7 @@ pub fn check(message: Message, body: Bytes) -> Result<Guarded, CodecError> {
             left: walk.left(),
         });
     }
-    Ok(Guarded { message, body })
+    Ok(walk.visitor)
 }
 
 /// The lowest and highest version of a message that can be decoded, and so be served.
@@ -76,7 +85,7 @@ pub(crate) fn is_flexible(message: Message) -> Result<bool, CodecError> {
 
 /// How many bytes the tagged fields at the end of a flexible header take.
 pub(crate) fn header_tags(message: Message, bytes: &[u8]) -> Result<usize, CodecError> {
-    let mut walk = Walk::new(message, bytes, true, REQUEST_MEMORY_LIMIT);
+    let mut walk = Walk::new(message, bytes, true, REQUEST_MEMORY_LIMIT, Unheard);
     walk.tags(&Record {
         size: 0,
         fields: &[],
@@ -104,7 +113,7 @@ fn row(message: Message) -> Result<&'static Schema, CodecError> {
 }
 
 /// Where the walk stands.
-struct Walk<'a> {
+struct Walk<'a, V> {
     message: Message,
     bytes: &'a [u8],
     at: usize,
@@ -112,10 +121,17 @@ struct Walk<'a> {
     field: &'static str,
     memory: u64,
     memory_limit: u64,
+    visitor: V,
 }
 
-impl<'a> Walk<'a> {
-    fn new(message: Message, bytes: &'a [u8], flexible: bool, memory_limit: u64) -> Walk<'a> {
+impl<'a, V: Visitor> Walk<'a, V> {
+    fn new(
+        message: Message,
+        bytes: &'a [u8],
+        flexible: bool,
+        memory_limit: u64,
+        visitor: V,
+    ) -> Walk<'a, V> {
         Walk {
             message,
             bytes,
@@ -124,6 +140,7 @@ impl<'a> Walk<'a> {
             field: "tagged fields",
             memory: 0,
             memory_limit,
+            visitor,
         }
     }
 
@@ -140,6 +157,7 @@ impl<'a> Walk<'a> {
     }
 
     fn record(&mut self, record: &'static Record) -> Result<(), CodecError> {
+        self.visitor.open_record();
         let version = self.message.version;
         for field in record
             .fields
@@ -152,11 +170,14 @@ impl<'a> Walk<'a> {
             self.field = "tagged fields";
             self.tags(record)?;
         }
+        self.visitor.close_record();
         Ok(())
     }
 
     fn field(&mut self, field: &'static Field) -> Result<(), CodecError> {
         self.field = field.name;
+        self.charge(V::FIELD_SIZE)?;
+        self.visitor.field(field.name);
         self.value(&field.kind)
     }
 
@@ -170,24 +191,45 @@ impl<'a> Walk<'a> {
             Kind::NullRecord(record) => match self.take(1)? {
                 // kafka-protocol takes whatever is not 1 for null.
                 [1] => self.record(record),
-                _ => Ok(()),
+                _ => {
+                    self.visitor.null();
+                    Ok(())
+                }
             },
             Kind::Bool | Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 | Kind::Uuid => {
-                self.take(wire_size(kind)).map(drop)
+                let taken = self.take(wire_size(kind))?;
+                self.visitor.fixed(kind, taken);
+                Ok(())
             }
         }
     }
 
     fn text(&mut self, kind: &Kind, nullable: bool) -> Result<(), CodecError> {
+        let at = self.place();
         let length = match kind {
             Kind::String | Kind::NullString if !self.flexible => self.short_length(nullable)?,
             _ => self.length(nullable)?,
         };
-        self.take(length.unwrap_or(0)).map(drop)
+        let Some(length) = length else {
+            self.visitor.null();
+            return Ok(());
+        };
+        let taken = self.take(length)?;
+        match kind {
+            Kind::String | Kind::NullString => self
+                .visitor
+                .text(taken)
+                .map_err(|_| CodecError::NotUtf8 { at }),
+            _ => {
+                self.visitor.bytes(taken);
+                Ok(())
+            }
+        }
     }
 
     fn array(&mut self, element: &'static Kind, nullable: bool) -> Result<(), CodecError> {
         let Some(count) = self.length(nullable)? else {
+            self.visitor.null();
             return Ok(());
         };
         // An element takes a byte at least, or its whole size where that is fixed.
@@ -199,15 +241,20 @@ impl<'a> Walk<'a> {
                 left: self.left(),
             });
         }
-        self.charge(count as u64 * memory_size(element) as u64)?;
+        self.charge(count as u64 * (memory_size(element) as u64 + V::VALUE_SIZE))?;
+        self.visitor.open_list(count);
         if wire_size(element) > 0 {
-            return self.take(needed as usize).map(drop);
+            for taken in self.take(needed as usize)?.chunks_exact(wire_size(element)) {
+                self.visitor.fixed(element, taken);
+            }
+        } else {
+            let name = self.field;
+            for _ in 0..count {
+                self.field = name;
+                self.value(element)?;
+            }
         }
-        let name = self.field;
-        for _ in 0..count {
-            self.field = name;
-            self.value(element)?;
-        }
+        self.visitor.close_list();
         Ok(())
     }
 
@@ -233,7 +280,9 @@ impl<'a> Walk<'a> {
                         TAG_ENTRY_SIZE
                     })?;
                     unknown += 1;
-                    self.take(announced as usize)?;
+                    self.charge(V::TAG_SIZE)?;
+                    let taken = self.take(announced as usize)?;
+                    self.visitor.unknown_tag(tag, taken);
                 }
             }
             self.field = "tagged fields";
@@ -362,4 +411,4 @@ fn memory_size(kind: &Kind) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

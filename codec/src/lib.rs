@@ -8,6 +8,7 @@
 //!   not exported;
 //! - [`version`]: which versions to speak with a broker;
 //! - [`control`]: LeaderAndIsr, StopReplica and UpdateMetadata, written straight from borrowed views;
+//! - [`tree`]: any message as named values, to be shown; [`error_code`]: the names of Kafka's errors;
 //! - [`refusal`]: the answers that send a client to the leader or coordinator that it is looking for;
 //! - [`capture`]: frames out of packet captures, and into them.
 //!
@@ -17,12 +18,14 @@ pub mod api_key;
 pub mod capture;
 pub mod control;
 pub mod error;
+pub mod error_code;
 pub mod frame;
 pub mod guard;
 pub mod pending;
 pub mod refusal;
 pub mod request;
 pub mod response;
+pub mod tree;
 pub mod version;
 
 pub use api_key::ApiKey;

@@ -211,7 +211,7 @@ pub fn decode_request<A: Api>(header: &RequestHeader, payload: &Bytes) -> Result
 }
 
 /// The bytes after the header.
-fn body(header: &RequestHeader, payload: &Bytes) -> Result<Bytes, CodecError> {
+pub(crate) fn body(header: &RequestHeader, payload: &Bytes) -> Result<Bytes, CodecError> {
     let message = header.message();
     let mut rest = payload.clone();
     if header.size > rest.len() {

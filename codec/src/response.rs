@@ -1,6 +1,7 @@
 //! Responses: a header with the correlation id, and a body that can be decoded only with the key and version of its
 //! request, which [`crate::pending`] keeps. Upstream counterpart: `ResponseHeader` and `AbstractResponse.parseResponse`.
 
+use crate::api_key::ApiKey;
 use crate::error::{CodecError, Message};
 use crate::frame::Frame;
 use crate::guard;
@@ -10,7 +11,7 @@ use kafka_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse, Response
 use kafka_protocol::protocol::Encodable;
 
 /// Kafka's error code for a version that the broker does not know.
-const UNSUPPORTED_VERSION: i16 = 35;
+pub(crate) const UNSUPPORTED_VERSION: i16 = 35;
 
 /// The correlation id of a response payload (a frame without its length prefix).
 pub fn correlation_id(payload: &Bytes) -> Result<i32, CodecError> {
@@ -30,13 +31,33 @@ pub fn decode_response<A: Api>(version: i16, payload: &Bytes) -> Result<A::Respo
 }
 
 fn body<A: Api>(message: Message, payload: &Bytes) -> Result<Bytes, CodecError> {
+    let has_tags = A::response_header_version(message.version) >= 1;
+    after_header(message, payload, has_tags)
+}
+
+/// The bytes after the header, of any message in the guard's table.
+pub(crate) fn tagged_body(message: Message, payload: &Bytes) -> Result<Bytes, CodecError> {
+    // ApiVersions answers under the oldest header, for clients that can't know better yet.
+    let has_tags = guard::is_flexible(message)? && message.key != ApiKey::API_VERSIONS;
+    after_header(message, payload, has_tags)
+}
+
+fn after_header(message: Message, payload: &Bytes, has_tags: bool) -> Result<Bytes, CodecError> {
     correlation_id(payload)?;
     let mut rest = payload.slice(4..);
-    if A::response_header_version(message.version) >= 1 {
+    if has_tags {
         let tags = guard::header_tags(message, &rest)?;
         rest = rest.split_off(tags);
     }
     Ok(rest)
+}
+
+/// The two bytes after the correlation id, where many answers have their error code.
+pub(crate) fn error_code_in_front(payload: &Bytes) -> Option<i16> {
+    payload
+        .get(4..)
+        .and_then(|body| body.first_chunk::<2>())
+        .map(|code| i16::from_be_bytes(*code))
 }
 
 /// Decodes the answer to an ApiVersions request of `version`. A broker that does not know this version answers as to
@@ -46,11 +67,7 @@ pub fn decode_api_versions(
     version: i16,
     payload: &Bytes,
 ) -> Result<ApiVersionsResponse, CodecError> {
-    let error_code = payload
-        .get(4..)
-        .and_then(|body| body.first_chunk::<2>())
-        .map(|code| i16::from_be_bytes(*code));
-    let version = if error_code == Some(UNSUPPORTED_VERSION) {
+    let version = if error_code_in_front(payload) == Some(UNSUPPORTED_VERSION) {
         0
     } else {
         version

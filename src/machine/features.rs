@@ -27,7 +27,8 @@ pub enum FeaturePlan {
 /// What to do about `/feature` when a term begins, at the cluster's protocol.
 ///
 /// From 2.7-IV0 on the node is enabled and keeps the features that it has while it was enabled; a disabled one is enabled
-/// without any. Below, it is disabled and empty. The JSON's version is 2 from 3.3-IV0 on, and 1 below: older brokers can't
+/// without any. Below, it is disabled and empty if it is there, and not created: a cluster of releases that don't know it is
+/// left without it (the Java controller of 2.7 and later creates it disabled, which its brokers take for the same). The JSON's version is 2 from 3.3-IV0 on, and 1 below: older brokers can't
 /// read 2 (KAFKA-13833).
 pub fn desired(protocol: InterBrokerProtocol, current: &Read<(FeatureZnode, i32)>) -> FeaturePlan {
     let enabled = protocol.has_feature_versioning();
@@ -37,6 +38,7 @@ pub fn desired(protocol: InterBrokerProtocol, current: &Read<(FeatureZnode, i32)
         1
     };
     match current {
+        Read::Missing if !enabled => FeaturePlan::Leave,
         Read::Missing => FeaturePlan::Write(ZkWrite::CreateFeature(FeatureZnode {
             json_version,
             enabled,
@@ -134,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_node_is_created_empty_at_every_protocol() {
+    fn an_absent_node_is_created_empty_from_2_7_on_and_left_absent_below() {
         let table = [
-            ("1.0", znode(1, false, &[])),
-            ("2.6", znode(1, false, &[])),
-            ("2.7-IV0", znode(1, true, &[])),
-            ("3.2", znode(1, true, &[])),
-            ("3.3-IV0", znode(2, true, &[])),
-            ("3.9", znode(2, true, &[])),
+            ("1.0", None),
+            ("2.6", None),
+            ("2.7-IV0", Some(znode(1, true, &[]))),
+            ("3.2", Some(znode(1, true, &[]))),
+            ("3.3-IV0", Some(znode(2, true, &[]))),
+            ("3.9", Some(znode(2, true, &[]))),
         ];
         for (ibp, expected) in table {
-            assert_eq!(after(ibp, None), Some(expected), "{ibp}");
+            assert_eq!(after(ibp, None), expected, "{ibp}");
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod assignment;
 mod broker;
+mod civil_date;
 mod ids;
 mod kafka_error;
 mod leader_and_isr;
@@ -12,6 +13,7 @@ mod protocol;
 
 pub use assignment::ReplicaAssignment;
 pub use broker::{Broker, BrokerRegistration, Endpoint, Features, SecurityProtocol};
+pub use civil_date::civil_date;
 pub use ids::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, LeaderEpoch, PartitionEpoch, Replica,
     TopicId, TopicName, TopicPartition,

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::Level;
 
 use super::state_change_log::STATE_CHANGE;
-use crate::model::BrokerId;
+use crate::model::{BrokerId, civil_date};
 
 /// A moment split into what log lines and file names need; UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,29 +54,6 @@ impl CivilTime {
             self.year, self.month, self.day, self.hour
         )
     }
-}
-
-/// Year, month and day of a day counted from 1970-01-01, by the Gregorian calendar. Years begin with March inside, so
-/// that the leap day is their last.
-fn civil_date(days_since_1970: u64) -> (i64, u8, u8) {
-    let days = days_since_1970.saturating_add(719_468);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (
-        i64::try_from(year).unwrap_or(i64::MAX),
-        u8::try_from(month).unwrap_or(1),
-        u8::try_from(day).unwrap_or(1),
-    )
 }
 
 /// What stands before the text of a line, as the Java class of that logger puts it.

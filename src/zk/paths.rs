@@ -35,8 +35,9 @@ pub const KLAMM_IDS: &str = "/klamm/ids";
 /// While it exists no klamm contends for the role.
 pub const KLAMM_HOLD: &str = "/klamm/hold";
 
-/// The persistent paths that a first broker creates, parents before children. All but `/latest_producer_id_block`: brokers
-/// create that one without data, which the client library can't, and fail on an empty text there.
+/// The persistent paths that a first broker creates, parents before children. All but two: `/latest_producer_id_block`,
+/// which brokers create without data, which the client library can't, and fail on an empty text there; and `/config/ips`,
+/// which only releases from 2.7 on know, and create at every start: a cluster of older ones is left without it.
 /// Upstream: `ZkData.PersistentZkPaths`.
 pub const BASE_PATHS: &[&str] = &[
     "/consumers",
@@ -50,7 +51,6 @@ pub const BASE_PATHS: &[&str] = &[
     "/config/clients",
     "/config/users",
     "/config/brokers",
-    "/config/ips",
     "/admin",
     DELETE_TOPICS,
     ISR_CHANGE_NOTIFICATION,
@@ -166,6 +166,31 @@ mod tests {
         for name in ["", "-1", "+1", "01", " 1", "1 ", "x", "1.0", "99999999999"] {
             assert_eq!(id_of_child(name), None, "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_base_path_is_one_that_the_oldest_brokers_create_too() {
+        // Of 1.1, parents included.
+        let theirs = [
+            "/admin",
+            "/admin/delete_topics",
+            "/brokers",
+            "/brokers/ids",
+            "/brokers/seqid",
+            "/brokers/topics",
+            "/config",
+            "/config/brokers",
+            "/config/changes",
+            "/config/clients",
+            "/config/topics",
+            "/config/users",
+            "/consumers",
+            "/isr_change_notification",
+            "/log_dir_event_notification",
+        ];
+        let mut ours = BASE_PATHS.to_vec();
+        ours.sort_unstable();
+        assert_eq!(ours, theirs);
     }
 
     #[test]

@@ -172,6 +172,10 @@ fn bytes_and_json_are_known_where_they_belong() {
         bad(place, "fn f() { serde_json::from_str(\"\"); }", "json");
     }
     good("src/observe/http.rs", "use serde_json::json;");
+    good("src/decode/text.rs", "use klamm_codec::ApiKey;");
+    good("src/decode/json.rs", "use serde_json::Value;");
+    bad("src/decode/text.rs", "use serde_json::Value;", "json");
+    bad("src/decode/text/body.rs", "use std::fs::File;", "pure");
 }
 
 #[test]

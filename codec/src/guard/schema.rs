@@ -11,7 +11,7 @@ const NEVER: i16 = i16::MAX;
 
 /// One message: a request or a response of one API, in all versions.
 #[derive(Debug)]
-pub(super) struct Schema {
+pub(crate) struct Schema {
     pub key: ApiKey,
     pub direction: Direction,
     pub min: i16,
@@ -23,7 +23,7 @@ pub(super) struct Schema {
 
 /// A struct on the wire.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// The bytes that one decoded value takes, without what its arrays hold.
     pub size: usize,
     pub fields: &'static [Field],
@@ -32,7 +32,7 @@ pub(super) struct Record {
 
 /// A field and the versions that have it.
 #[derive(Debug)]
-pub(super) struct Field {
+pub(crate) struct Field {
     pub name: &'static str,
     pub from: i16,
     pub to: i16,
@@ -41,14 +41,14 @@ pub(super) struct Field {
 
 /// A tagged field that the decoder knows; others are skipped by their length.
 #[derive(Debug)]
-pub(super) struct TaggedField {
+pub(crate) struct TaggedField {
     pub tag: u32,
     pub field: Field,
 }
 
 /// How a value stands on the wire.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Bool,
     I8,
     I16,
@@ -66,12 +66,12 @@ pub(super) enum Kind {
 }
 
 /// The table row of a message, or none if it cannot be decoded.
-pub(super) fn find(key: ApiKey, direction: Direction) -> Option<&'static Schema> {
+pub(crate) fn find(key: ApiKey, direction: Direction) -> Option<&'static Schema> {
     all().find(|schema| schema.key == key && schema.direction == direction)
 }
 
 /// Every row of the table.
-pub(super) fn all() -> impl Iterator<Item = &'static Schema> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Schema> {
     [
         client::ALL,
         broker::ALL,

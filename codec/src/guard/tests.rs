@@ -36,6 +36,18 @@ macro_rules! transcoders {
             })*
             panic!("{message} stands in the table and not here");
         }
+
+        /// What kafka-protocol makes of a body, in its own words, which name every field.
+        pub(crate) fn described(message: Message, body: Bytes) -> String {
+            let guarded = check(message, body).unwrap();
+            $(if message.key == <$request as Api>::KEY {
+                return match message.direction {
+                    Direction::Request => format!("{:?}", <$request as Api>::decode(guarded).unwrap()),
+                    Direction::Response => format!("{:?}", <$request as Api>::decode_response(guarded).unwrap()),
+                };
+            })*
+            panic!("{message} stands in the table and not here");
+        }
     };
 }
 
@@ -406,7 +418,7 @@ fn memory_is_bounded_by_what_the_decoded_values_take() {
     let body = [4, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0];
     let walk = |limit| {
         let row = schema::find(ApiKey::METADATA, Direction::Request).unwrap();
-        Walk::new(message, &body, true, limit).record(&row.body)
+        Walk::new(message, &body, true, limit, Unheard).record(&row.body)
     };
     assert_eq!(walk(3 * topic), Ok(()));
     let over = CodecError::TooManyElements {
@@ -422,7 +434,7 @@ fn unknown_tagged_fields_count_as_memory() {
     let tags = [2, 5, 0, 6, 0];
     let message = Message::request(ApiKey::METADATA, 9);
     let walk = |limit| {
-        Walk::new(message, &tags, true, limit).tags(&Record {
+        Walk::new(message, &tags, true, limit, Unheard).tags(&Record {
             size: 0,
             fields: &[],
             tags: &[],

@@ -31,6 +31,8 @@ pub struct BrokerPlan {
     pub zookeeper: String,
     /// Brokers in the cluster: bounds the replication factors.
     pub brokers: usize,
+    /// `ip:port` that it tells everybody to dial, where that is not its listener.
+    pub advertised: Option<String>,
     /// Further properties; a key given here replaces the rig's, and `{ip}` stands for the run's address.
     pub properties: Vec<(String, String)>,
 }
@@ -144,8 +146,13 @@ impl Broker {
 }
 
 /// The port of broker `id`: 9092 for the first.
-fn port(id: i32) -> u16 {
+pub fn port(id: i32) -> u16 {
     FIRST_PORT + u16::try_from(id).unwrap_or(0)
+}
+
+/// The port of the tap on broker `id`.
+pub fn tap_port(id: i32) -> u16 {
+    port(id) + 500
 }
 
 fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
@@ -198,6 +205,9 @@ fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
         if !plan.properties.iter().any(|(given, _)| given == key) {
             text.push_str(&format!("{key}={value}\n"));
         }
+    }
+    if let Some(advertised) = &plan.advertised {
+        text.push_str(&format!("advertised.listeners=PLAINTEXT://{advertised}\n"));
     }
     for (key, value) in &plan.properties {
         let value = value.replace("{ip}", &run.address.to_string());

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use crate::broker::{Broker, BrokerPlan};
+use crate::broker::{Broker, BrokerPlan, port, tap_port};
 use crate::client::{Traffic, TrafficPlan};
 use crate::jars::Jars;
 use crate::klamm::{Klamm, KlammPlan};
 use crate::proxy::Proxy;
 use crate::run::Run;
 use crate::stories::Leading;
+use crate::tap::{Tap, Tape};
 use crate::tools::Tool;
 use crate::version::{Ibp, KafkaVersion};
 use crate::zk::{TopicPartition, Zk};
@@ -32,6 +33,8 @@ pub struct ClusterPlan {
     pub properties: Vec<(String, String)>,
     /// Whether klamm is to lead, or the brokers' own controller.
     pub leading: Leading,
+    /// Where taps on the brokers' listeners keep what they hear; without it there are none.
+    pub tape: Option<Tape>,
 }
 
 impl ClusterPlan {
@@ -44,6 +47,7 @@ impl ClusterPlan {
             chroot: String::new(),
             properties: Vec::new(),
             leading: Leading::Klamm,
+            tape: None,
         }
     }
 
@@ -64,6 +68,8 @@ pub struct Cluster {
     pub traffic: Option<Traffic>,
     /// Stands between klamm and ZooKeeper in stories that cut connections.
     pub proxy: Option<Proxy>,
+    /// Stand between the brokers' listeners and whoever dials them; one a broker where the plan has a tape.
+    taps: Vec<Tap>,
     /// Topics whose names begin so are broken on purpose; nobody waits for them.
     pub overlooked: Option<&'static str>,
     pub klamms: BTreeMap<i32, Klamm>,
@@ -91,6 +97,7 @@ impl Cluster {
         let mut cluster = Self {
             traffic: None,
             proxy: None,
+            taps: Vec::new(),
             overlooked: None,
             klamms: BTreeMap::new(),
             brokers: BTreeMap::new(),
@@ -108,14 +115,25 @@ impl Cluster {
 
     fn start_brokers(&mut self, connect: &str) -> Result<()> {
         for (id, version) in (1..).zip(self.plan.brokers.clone()) {
+            let tap = self.plan.tape.as_ref().map(|tape| {
+                let address = &self.run.address;
+                Tap::start(address.port(tap_port(id)), address.port(port(id)), id, tape)
+            });
+            let tap = tap.transpose()?;
             let plan = BrokerPlan {
                 id,
                 ibp: self.plan.ibp,
                 zookeeper: connect.to_owned(),
                 brokers: self.plan.brokers.len(),
+                advertised: tap.as_ref().map(|tap| tap.address.clone()),
                 properties: self.plan.properties.clone(),
             };
-            let broker = Broker::start(&self.run, &Jars::of(version)?, &plan)?;
+            self.taps.extend(tap);
+            let mut broker = Broker::start(&self.run, &Jars::of(version)?, &plan)?;
+            if self.plan.tape.is_some() {
+                // One after the other: what they do at their start comes in the same order each time.
+                broker.wait_up(&self.zk)?;
+            }
             self.brokers.insert(id, broker);
         }
         for broker in self.brokers.values_mut() {

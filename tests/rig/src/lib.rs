@@ -9,6 +9,7 @@
 
 pub mod address;
 pub mod broker;
+pub mod capture;
 pub mod client;
 pub mod cluster;
 pub mod history;
@@ -17,10 +18,13 @@ pub mod jars;
 pub mod klamm;
 pub mod log_rule;
 pub mod observe;
+pub mod parity;
 pub mod process;
 pub mod proxy;
 pub mod run;
+pub mod script;
 pub mod stories;
+pub mod tap;
 pub mod teller;
 pub mod tools;
 pub mod version;

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
+use klamm_rig::capture::{RECORDINGS, Recording};
 use klamm_rig::cluster::{Cluster, ClusterPlan};
 use klamm_rig::jars::{self, Jars};
 use klamm_rig::log_rule;
+use klamm_rig::script;
 use klamm_rig::stories::{Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
 use klamm_rig::version::{Ibp, KafkaVersion};
@@ -56,9 +58,19 @@ enum Command {
         #[command(flatten)]
         who: Who,
     },
+    /// Play one script under the Java controller and under klamm, and compare all that can be seen
+    Parity(Who),
+    /// Record the Java controller: make the captures in fixtures/wire again
+    Capture {
+        /// Names, without the ending; without any, all of them
+        names: Vec<String>,
+        /// Write nothing: record again, and tell in what this differs from the captures but times, ports and ids
+        #[arg(long)]
+        check: bool,
+    },
     /// Fetch the jars of Kafka releases, for working without a network later
     Jars {
-        #[arg(default_values = ["1.1.1", "2.2.2", "2.4.1", "2.8.2", "3.9.2"])]
+        #[arg(default_values = ["1.1.1", "2.2.2", "2.4.1", "2.8.2", "3.4.1", "3.9.2"])]
         versions: Vec<KafkaVersion>,
     },
 }
@@ -108,6 +120,8 @@ fn run(command: Command) -> Result<bool> {
             }
             Ok(true)
         }
+        Command::Parity(who) => parity(who),
+        Command::Capture { names, check } => capture(&names, check),
         Command::Demo(who) => demo(&who.choice(Leading::Klamm)),
         Command::Up(who) => keep_up(&who.choice(Leading::Klamm)),
         Command::Story {
@@ -237,6 +251,58 @@ fn baseline(stories: &[&Story], choice: &Choice) -> Result<bool> {
         }
     }
     Ok(all_passed)
+}
+
+fn parity(who: Who) -> Result<bool> {
+    jars::require_java_tools()?;
+    klamm_rig::interrupt::arm();
+    let brokers = who
+        .brokers
+        .unwrap_or_else(|| vec![KafkaVersion::V3_9_2; script::BROKERS]);
+    let brokers = match brokers[..] {
+        // One release named: all brokers are of it.
+        [version] => vec![version; script::BROKERS],
+        _ => brokers,
+    };
+    let ibp = who.ibp.unwrap_or_else(|| Ibp::lowest_of(&brokers));
+    let comparison = klamm_rig::parity::run(&brokers, ibp)?;
+    println!("\n{}\n", comparison.report());
+    let listed: usize = comparison.on_purpose.iter().map(|(_, times)| times).sum();
+    println!(
+        "parity: {} differences, {listed} more on purpose",
+        comparison.unlisted.len()
+    );
+    Ok(comparison.passed())
+}
+
+fn capture(names: &[String], check: bool) -> Result<bool> {
+    jars::require_java_tools()?;
+    klamm_rig::interrupt::arm();
+    let recordings: Vec<&Recording> = if names.is_empty() {
+        RECORDINGS.iter().collect()
+    } else {
+        names
+            .iter()
+            .map(|name| Recording::named(name))
+            .collect::<Result<_>>()?
+    };
+    let mut differences = 0;
+    for recording in &recordings {
+        if !check {
+            recording.make()?;
+            continue;
+        }
+        for difference in recording.differences()? {
+            println!("{} {difference}", teller::red("DIFFERS"));
+            differences += 1;
+        }
+    }
+    let done = if check { "checked" } else { "made" };
+    println!(
+        "captures: {} {done}, {differences} differences",
+        recordings.len()
+    );
+    Ok(differences == 0)
 }
 
 fn keep_up(choice: &Choice) -> Result<bool> {

@@ -71,11 +71,13 @@ impl FromStr for KafkaVersion {
     }
 }
 
-/// The inter-broker protocol version (IBP) of a cluster, `major.minor`.
+/// The inter-broker protocol version (IBP) of a cluster, `major.minor`: the last one of that release; or one of those on
+/// the way to it, `major.minor-IVn`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ibp {
     major: u8,
     minor: u8,
+    interim: Option<u8>,
 }
 
 impl Ibp {
@@ -89,6 +91,7 @@ impl Ibp {
         Self {
             major: lowest.major,
             minor: lowest.minor,
+            interim: None,
         }
     }
 
@@ -100,7 +103,11 @@ impl Ibp {
 
 impl fmt::Display for Ibp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
+        write!(f, "{}.{}", self.major, self.minor)?;
+        match self.interim {
+            Some(interim) => write!(f, "-IV{interim}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -108,16 +115,17 @@ impl FromStr for Ibp {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let (major, minor) = text.split_once('.').with_context(|| {
-            format!("`{text}` is not an inter-broker protocol version like 2.4")
-        })?;
+        let wrong =
+            || format!("`{text}` is not an inter-broker protocol version like 2.4 or 2.4-IV0");
+        let (release, interim) = match text.split_once("-IV") {
+            Some((release, interim)) => (release, Some(interim.parse().with_context(wrong)?)),
+            None => (text, None),
+        };
+        let (major, minor) = release.split_once('.').with_context(wrong)?;
         Ok(Self {
-            major: major
-                .parse()
-                .with_context(|| format!("`{text}` is not an inter-broker protocol version"))?,
-            minor: minor
-                .parse()
-                .with_context(|| format!("`{text}` is not an inter-broker protocol version"))?,
+            major: major.parse().with_context(wrong)?,
+            minor: minor.parse().with_context(wrong)?,
+            interim,
         })
     }
 }
@@ -141,6 +149,16 @@ mod tests {
     fn scala_2_13_is_asked_for_only_where_it_was_published() {
         assert_eq!(KafkaVersion::V2_2_2.scala(), "2.12");
         assert_eq!(KafkaVersion::V2_4_1.scala(), "2.13");
+    }
+
+    #[test]
+    fn a_protocol_reads_back_as_it_was_written() {
+        for text in ["1.1", "2.4", "2.4-IV0", "3.9"] {
+            assert_eq!(text.parse::<Ibp>().unwrap().to_string(), text);
+        }
+        for text in ["2", "2.4.1", "2.4-IVx", "two.four"] {
+            assert!(text.parse::<Ibp>().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -32,6 +32,10 @@ pub struct ClientView {
     /// The leader of each partition, -1 for none.
     pub leaders: BTreeMap<TopicPartition, i32>,
     pub isr: BTreeMap<TopicPartition, BTreeSet<i32>>,
+    /// Of each partition, in their order.
+    pub replicas: BTreeMap<TopicPartition, Vec<i32>>,
+    /// Of each partition, those that are not served.
+    pub offline: BTreeMap<TopicPartition, BTreeSet<i32>>,
 }
 
 impl ClientView {
@@ -158,12 +162,25 @@ pub fn view(address: &str) -> Result<ClientView> {
 fn view_of(answer: &MetadataResponse) -> ClientView {
     let mut leaders = BTreeMap::new();
     let mut isr = BTreeMap::new();
+    let mut replicas = BTreeMap::new();
+    let mut offline = BTreeMap::new();
     for topic in &answer.topics {
         let Some(name) = &topic.name else { continue };
         for partition in &topic.partitions {
             let key = TopicPartition::new(name, partition.partition_index);
             leaders.insert(key.clone(), partition.leader_id.0);
-            isr.insert(key, partition.isr_nodes.iter().map(|id| id.0).collect());
+            isr.insert(
+                key.clone(),
+                partition.isr_nodes.iter().map(|id| id.0).collect(),
+            );
+            replicas.insert(
+                key.clone(),
+                partition.replica_nodes.iter().map(|id| id.0).collect(),
+            );
+            offline.insert(
+                key,
+                partition.offline_replicas.iter().map(|id| id.0).collect(),
+            );
         }
     }
     ClientView {
@@ -175,5 +192,7 @@ fn view_of(answer: &MetadataResponse) -> ClientView {
             .collect(),
         leaders,
         isr,
+        replicas,
+        offline,
     }
 }

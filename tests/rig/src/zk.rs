@@ -105,7 +105,13 @@ impl Zk {
 
     /// Every node with the transaction that changed it last: two equal trees mean that nothing was written in between.
     pub fn tree(&self) -> Result<BTreeMap<String, i64>> {
-        let mut tree = BTreeMap::new();
+        let nodes = self.nodes()?.into_iter();
+        Ok(nodes.map(|(path, (_, stat))| (path, stat.mzxid)).collect())
+    }
+
+    /// Every node but ZooKeeper's own, with what it holds.
+    pub fn nodes(&self) -> Result<BTreeMap<String, (Vec<u8>, Stat)>> {
+        let mut nodes = BTreeMap::new();
         let mut level = vec![String::new()];
         while !level.is_empty() {
             let mut below = Vec::new();
@@ -114,14 +120,14 @@ impl Zk {
             }
             // ZooKeeper's own.
             below.retain(|path| !path.starts_with("/zookeeper"));
-            for (index, _, stat) in self.get_all(&below)? {
+            for (index, data, stat) in self.get_all(&below)? {
                 if let Some(path) = below.get(index) {
-                    tree.insert(path.clone(), stat.mzxid);
+                    nodes.insert(path.clone(), (data, stat));
                 }
             }
             level = below;
         }
-        Ok(tree)
+        Ok(nodes)
     }
 
     /// Runs `operation` on a live session; a lost one is replaced and the operation tried once more.

@@ -36,7 +36,6 @@ fn the_feature_node_follows_the_clusters_protocol() {
             "max_version_level\":2",
             0,
         ),
-        ("2.6", None, "\"status\":0", empty, 0),
         ("2.6", Some(DISABLED), "\"status\":0", empty, 0),
         ("2.6", Some(ENABLED), "\"status\":0", empty, 1),
         ("3.9", None, "\"version\":2", empty, 0),
@@ -49,6 +48,12 @@ fn the_feature_node_follows_the_clusters_protocol() {
         assert!(text.contains(features), "{ibp} {before:?}: {text}");
         assert_eq!(node.stat().version, version, "{ibp} {before:?}");
     }
+}
+
+#[test]
+fn a_cluster_that_does_not_know_the_feature_node_is_left_without_it() {
+    let world = with_feature("2.6", None);
+    assert!(world.zookeeper.look("/feature").is_none());
 }
 
 #[test]

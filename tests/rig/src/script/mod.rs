@@ -1,0 +1,146 @@
+//! The script that the Java controller and klamm are both put through: what is done to a cluster, step by step, as data.
+//!
+//! `cargo rig capture` records the Java controller's part of it; `cargo rig parity` plays it under both and compares.
+//! Whoever teaches klamm an operation adds its steps here, and both follow.
+
+pub mod play;
+pub mod settle;
+
+use std::fmt;
+
+use crate::cluster::ClusterPlan;
+use crate::stories::Leading;
+use crate::tap::Tape;
+use crate::version::{Ibp, KafkaVersion};
+
+/// The broker that holds the role wherever the Java controller leads. No step stops it.
+pub const JAVA_CONTROLLER: i32 = 1;
+/// Brokers that the steps name.
+pub const BROKERS: usize = 3;
+
+/// The replicas of each partition of a topic, partition 0 first.
+pub type Assignment = &'static [&'static [i32]];
+
+/// One thing that is done to the cluster, which then comes to rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// The role changes hands while all is quiet.
+    Takeover,
+    /// As the tools do it: the topic's node.
+    CreateTopic(&'static str, Assignment),
+    /// The topic's node with more partitions: the whole new assignment.
+    ExpandTopic(&'static str, Assignment),
+    /// A producer asks this broker for an id.
+    AskProducerId(i32),
+    /// SIGKILL.
+    Kill(i32),
+    /// SIGTERM: a controlled shutdown.
+    Stop(i32),
+    /// The broker comes back.
+    Start(i32),
+    /// `/admin/reassign_partitions`.
+    Reassign(&'static str, i32, &'static [i32]),
+    /// `/admin/preferred_replica_election`.
+    ElectPreferred(&'static str, i32),
+    /// `/admin/delete_topics/T`.
+    DeleteTopic(&'static str),
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Takeover => f.write_str("the role changes hands"),
+            Self::CreateTopic(topic, assignment) => {
+                write!(f, "topic {topic} is created with {assignment:?}")
+            }
+            Self::ExpandTopic(topic, assignment) => {
+                write!(f, "topic {topic} is expanded to {assignment:?}")
+            }
+            Self::AskProducerId(id) => write!(f, "broker {id} is asked for a producer id"),
+            Self::Kill(id) => write!(f, "broker {id} dies"),
+            Self::Stop(id) => write!(f, "broker {id} is stopped gently"),
+            Self::Start(id) => write!(f, "broker {id} returns"),
+            Self::Reassign(topic, partition, replicas) => {
+                write!(f, "{topic}-{partition} is reassigned to {replicas:?}")
+            }
+            Self::ElectPreferred(topic, partition) => {
+                write!(f, "the preferred leader of {topic}-{partition} is elected")
+            }
+            Self::DeleteTopic(topic) => write!(f, "topic {topic} is deleted"),
+        }
+    }
+}
+
+/// What there is before the first step, made under the Java controller.
+pub const BEFORE: &[Step] = &[
+    Step::CreateTopic("orders", &[&[1, 2, 3], &[2, 3, 1], &[3, 1, 2]]),
+    // Nobody else can lead it: it goes without a leader when broker 3 goes.
+    Step::CreateTopic("lone", &[&[3]]),
+];
+
+/// What both controllers can do.
+pub const STEPS: &[Step] = &[
+    Step::Takeover,
+    Step::CreateTopic("fresh", &[&[1, 2, 3], &[2, 3, 1]]),
+    Step::ExpandTopic("fresh", &[&[1, 2, 3], &[2, 3, 1], &[3, 2, 1]]),
+    Step::CreateTopic("pair", &[&[2, 3], &[3, 2]]),
+    Step::AskProducerId(2),
+    Step::Kill(3),
+    // Created while a replica is down.
+    Step::CreateTopic("late", &[&[3, 1], &[1, 3]]),
+    Step::Start(3),
+    Step::Stop(2),
+    Step::Start(2),
+    // One after the other: the pair's last in-sync replica stays in the ISR without leading.
+    Step::Kill(3),
+    Step::Kill(2),
+    Step::Start(3),
+    Step::Start(2),
+];
+
+/// What only the Java controller can do so far.
+pub const JAVA_ONLY: &[Step] = &[
+    Step::ElectPreferred("orders", 1),
+    Step::Reassign("pair", 0, &[2, 1]),
+    Step::DeleteTopic("fresh"),
+];
+
+/// The cluster that the script is played on; `tape` hears what its brokers are told.
+///
+/// # Errors
+/// When there are fewer brokers than the steps name.
+pub fn plan(brokers: &[KafkaVersion], ibp: Ibp, tape: &Tape) -> anyhow::Result<ClusterPlan> {
+    anyhow::ensure!(
+        brokers.len() >= BROKERS,
+        "the script needs {BROKERS} brokers, and {} are given",
+        brokers.len()
+    );
+    Ok(ClusterPlan {
+        leading: Leading::Java,
+        tape: Some(tape.clone()),
+        ..ClusterPlan::new(brokers, ibp)
+    }
+    // Elections that nobody asked for would come in between at a time of their own.
+    .with_property("auto.leader.rebalance.enable", "false"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_step_takes_the_java_controller_away_and_every_broker_is_back_at_the_end() {
+        let mut down = std::collections::BTreeSet::new();
+        for step in BEFORE.iter().chain(STEPS).chain(JAVA_ONLY) {
+            match step {
+                Step::Kill(id) | Step::Stop(id) => {
+                    assert_ne!(*id, JAVA_CONTROLLER, "{step}");
+                    assert!(down.insert(*id), "{step}");
+                }
+                Step::Start(id) => assert!(down.remove(id), "{step}"),
+                _ => {}
+            }
+        }
+        assert!(down.is_empty(), "{down:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Plays steps on a running cluster, and leaves a mark on the tape before each.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kafka_protocol::messages::InitProducerIdRequest;
+use serde_json::json;
+
+use super::{Assignment, JAVA_CONTROLLER, Step};
+use crate::cluster::Cluster;
+use crate::klamm::FIRST_ID;
+use crate::stories::Leading;
+use crate::tap::Tape;
+use crate::wait::Seen;
+use crate::wire::Connection;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Spoken by every broker from 1.0 to 3.9.
+const INIT_PRODUCER_ID_VERSION: i16 = 0;
+/// Error codes of a broker that has not got its ids yet: it asks for them when it is first asked.
+const NOT_YET: [i16; 2] = [14, 15];
+
+/// Does what the step says under the controller that `leading` names. What must come of it is waited for by
+/// [`super::settle::settle`].
+///
+/// # Errors
+/// When it cannot be done.
+pub fn play(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) -> Result<()> {
+    tape.step(&step.to_string());
+    match step {
+        Step::Takeover => take_over(cluster, leading),
+        Step::CreateTopic(topic, assignment) => create(cluster, topic, assignment),
+        Step::ExpandTopic(topic, assignment) => expand(cluster, topic, assignment),
+        Step::AskProducerId(id) => ask_producer_id(cluster, id),
+        Step::Kill(id) => {
+            cluster.broker(id)?.process.kill()?;
+            let zk = cluster.zk.clone();
+            cluster.broker(id)?.wait_unregistered(&zk).map(drop)
+        }
+        Step::Stop(id) => {
+            cluster.broker(id)?.stop()?;
+            let zk = cluster.zk.clone();
+            cluster.broker(id)?.wait_unregistered(&zk).map(drop)
+        }
+        Step::Start(id) => {
+            tape.forgets(id);
+            let zk = cluster.zk.clone();
+            let broker = cluster.broker(id)?;
+            broker.restart(&zk)?;
+            broker.wait_up(&zk).map(drop)
+        }
+        Step::Reassign(topic, partition, replicas) => cluster.zk.create(
+            "/admin/reassign_partitions",
+            &text(&json!({
+                "version": 1,
+                "partitions": [{"topic": topic, "partition": partition, "replicas": replicas}],
+            })),
+        ),
+        Step::ElectPreferred(topic, partition) => cluster.zk.create(
+            "/admin/preferred_replica_election",
+            &text(&json!({
+                "version": 1,
+                "partitions": [{"topic": topic, "partition": partition}],
+            })),
+        ),
+        Step::DeleteTopic(topic) => cluster
+            .zk
+            .create(&format!("/admin/delete_topics/{topic}"), b""),
+    }
+}
+
+/// Under Java the role goes to [`JAVA_CONTROLLER`]: the other candidates sleep while it is vacant.
+fn take_over(cluster: &mut Cluster, leading: Leading) -> Result<()> {
+    if leading == Leading::Klamm {
+        cluster.start_klamm(FIRST_ID, &[])?;
+        return cluster.wait_controller(FIRST_ID, PATIENCE).map(drop);
+    }
+    let others: Vec<i32> = cluster
+        .genuine_ids()
+        .into_iter()
+        .filter(|id| *id != JAVA_CONTROLLER)
+        .collect();
+    let former = cluster.zk.controller()?;
+    for id in &others {
+        cluster.broker(*id)?.process.pause()?;
+    }
+    let taken = cluster.zk.delete("/controller").and_then(|()| {
+        let what = format!("broker {JAVA_CONTROLLER} to take the role");
+        cluster.wait(&what, PATIENCE, |cluster| {
+            Ok(match cluster.zk.controller()? {
+                Some(owner) if owner.id == JAVA_CONTROLLER && Some(&owner) != former.as_ref() => {
+                    Seen::Done(())
+                }
+                owner => Seen::Not(format!("/controller is {owner:?}")),
+            })
+        })
+    });
+    for id in &others {
+        cluster.broker(*id)?.process.resume()?;
+    }
+    taken.map(drop)
+}
+
+fn create(cluster: &Cluster, topic: &str, assignment: Assignment) -> Result<()> {
+    cluster.zk.create(
+        &format!("/config/topics/{topic}"),
+        &text(&json!({"version": 1, "config": {}})),
+    )?;
+    cluster.zk.create(
+        &format!("/brokers/topics/{topic}"),
+        &text(&json!({"version": 1, "partitions": partitions(assignment)})),
+    )
+}
+
+/// Keeps what else the node holds: a topic id, and what a reassignment left.
+fn expand(cluster: &Cluster, topic: &str, assignment: Assignment) -> Result<()> {
+    let path = format!("/brokers/topics/{topic}");
+    let (data, _) = cluster
+        .zk
+        .get(&path)?
+        .with_context(|| format!("there is no {path} to expand"))?;
+    let mut node: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(&data).with_context(|| format!("{path} holds no JSON object"))?;
+    node.insert("partitions".to_owned(), partitions(assignment));
+    cluster.zk.set(&path, &text(&node.into()))
+}
+
+fn ask_producer_id(cluster: &mut Cluster, id: i32) -> Result<()> {
+    let address = cluster.broker(id)?.address.clone();
+    let request = InitProducerIdRequest::default().with_transactional_id(None);
+    let what = format!("broker {id} to give a producer id");
+    cluster
+        .wait(&what, PATIENCE, |_| {
+            let answer = Connection::open(&address)?.call(&request, INIT_PRODUCER_ID_VERSION)?;
+            Ok(match answer.error_code {
+                0 => Seen::Done(()),
+                code if NOT_YET.contains(&code) => Seen::Not(format!("error {code}")),
+                code => Seen::Never(format!("it answered with error {code}")),
+            })
+        })
+        .map(drop)
+}
+
+fn partitions(assignment: Assignment) -> serde_json::Value {
+    let numbered = assignment.iter().enumerate();
+    numbered
+        .map(|(partition, replicas)| (partition.to_string(), json!(replicas)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn text(json: &serde_json::Value) -> Vec<u8> {
+    json.to_string().into_bytes()
+}
