@@ -56,13 +56,24 @@ struct CommandLine {
 #[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
 pub enum Command {
     /// Run as a node of the cluster and take the controller role by klamm.takeover
-    Run(Sources),
+    Run(RunArguments),
     /// Give the role back to the brokers, and let no klamm contend until `klamm takeover`
     Handback(Sources),
     /// Lift the hold of `klamm handback`: klamms contend for the role again
     Takeover(Sources),
     /// Print what was said in a packet capture: control requests, their answers, and what is missing or broken
     Decode(decode::Options),
+}
+
+/// What `klamm run` takes.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    sources: Sources,
+    /// Write the control traffic with the brokers to this pcapng file, for `klamm decode` and Wireshark; beats
+    /// klamm.capture.file
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
 }
 
 /// Where the configuration comes from.
@@ -91,19 +102,26 @@ impl Command {
     }
 }
 
-impl Sources {
-    /// The whole configuration, for `klamm run`.
+impl RunArguments {
+    /// The whole configuration.
     ///
     /// # Errors
     /// A file that can't be read, or all faults of the configuration at once, each with file and line.
     pub fn load(&self) -> Result<Config, ConfigErrors> {
-        Config::resolve(&self.read()?)
+        let mut sources = self.sources.clone();
+        if let Some(file) = &self.capture {
+            let text = format!("klamm.capture.file={}", file.display());
+            sources.overrides.push(text);
+        }
+        Config::resolve(&sources.read()?)
     }
+}
 
+impl Sources {
     /// Only the way to ZooKeeper, for `klamm handback` and `klamm takeover`.
     ///
     /// # Errors
-    /// As [`Sources::load`].
+    /// As [`RunArguments::load`].
     pub fn load_zookeeper(&self) -> Result<ZooKeeperConfig, ConfigErrors> {
         ZooKeeperConfig::resolve(&self.read()?)
     }
@@ -136,9 +154,9 @@ impl Sources {
 mod tests {
     use super::*;
 
-    fn sources(arguments: &[&str]) -> Sources {
+    fn sources(arguments: &[&str]) -> RunArguments {
         match Command::parse_from([&["klamm", "run"], arguments].concat()).unwrap() {
-            Command::Run(sources) => sources,
+            Command::Run(arguments) => arguments,
             other => panic!("{other:?}"),
         }
     }
@@ -192,6 +210,26 @@ mod tests {
                 .unwrap();
             assert_eq!((config.klamm_id.0, config.num_partitions), (902, 2));
         }
+    }
+
+    #[test]
+    fn a_capture_asked_for_on_the_line_beats_the_files() {
+        let broker = Scratch::new(
+            "capture",
+            "zookeeper.connect=zk1\nklamm.id=9\nklamm.listeners=PLAINTEXT://k:1\nklamm.capture.file=a.pcapng\n\
+             klamm.capture.max.files=2",
+        );
+        let from_file = sources(&[broker.path()]).load().unwrap().capture.unwrap();
+        assert_eq!(
+            (from_file.file.as_str(), from_file.max_bytes),
+            ("a.pcapng", 104_857_600)
+        );
+        let arguments = [broker.path(), "--capture", "b=c.pcapng"];
+        let from_line = sources(&arguments).load().unwrap().capture.unwrap();
+        assert_eq!(
+            (from_line.file.as_str(), from_line.max_files),
+            ("b=c.pcapng", 2)
+        );
     }
 
     #[test]

@@ -268,9 +268,19 @@ const BANS: &[Ban] = &[
         rule: "wire",
         paths: &["kafka_protocol", "klamm_codec"],
         applies: |path| {
-            path.starts_with("src/") && !is_below(path, &["src/broker/", "src/api/", "src/decode/"])
+            path.starts_with("src/")
+                && !is_below(
+                    path,
+                    &[
+                        "src/broker/",
+                        "src/api/",
+                        "src/decode/",
+                        "src/observe/capture.rs",
+                        "src/observe/capture/",
+                    ],
+                )
         },
-        why: "Kafka's bytes are known in codec, src/broker, src/api and src/decode only",
+        why: "Kafka's bytes are known in codec, src/broker, src/api, src/decode and src/observe/capture.rs only",
     },
     Ban {
         rule: "json",

@@ -128,11 +128,27 @@ pub enum Fault {
     )]
     NoRequest { size: usize, key: i16, version: i16 },
     /// The connection, or the capture of it, ends within a frame, or bytes of it are missing.
-    #[error("the frame ends after {there} of its {size} bytes")]
-    CutShort { size: usize, there: usize },
+    #[error("{} ends after {there} of its {size} bytes", named(.header))]
+    CutShort {
+        size: usize,
+        there: usize,
+        /// A request's header, if that much of it is there.
+        header: Option<Box<RequestHeader>>,
+    },
     /// Bytes that were passed over until a frame seemed to begin again.
     #[error("{bytes} bytes belong to no frame that begins in the capture")]
     OutOfStep { bytes: u64 },
+}
+
+fn named(header: &Option<Box<RequestHeader>>) -> String {
+    match header {
+        Some(header) => format!(
+            "the {} with correlation id {}",
+            header.message(),
+            header.correlation_id
+        ),
+        None => "the frame".to_owned(),
+    }
 }
 
 /// What a file without the marks of a capture holds.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use klamm_codec::request::parse_header;
-use klamm_codec::{CodecError, Frame, FrameCodec, RequestHeader};
+use klamm_codec::{ApiKey, CodecError, Direction, Frame, FrameCodec, RequestHeader};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -23,6 +23,7 @@ use tracing::{debug, error, info};
 use super::Limits;
 use super::handlers::{KafkaApis, Outcome, Unserved};
 use super::relay::{self, Pair, PairError};
+use crate::observe::{CaptureTap, TappedConnection};
 
 /// How much is read at a time.
 const READ: usize = 4 * 1024;
@@ -56,12 +57,62 @@ pub(super) struct Origin {
     pub(super) turn: usize,
 }
 
+/// Captures what a broker asks its controller on a connection, and the answers: nothing else that is said there.
+#[derive(Debug)]
+pub(super) struct ControlCapture {
+    tap: CaptureTap,
+    /// The client, and this end of the connection.
+    ends: Option<(SocketAddr, SocketAddr)>,
+    connection: Option<TappedConnection>,
+}
+
+impl ControlCapture {
+    pub(super) fn new(stream: &TcpStream, tap: CaptureTap) -> ControlCapture {
+        ControlCapture {
+            ends: stream.peer_addr().ok().zip(stream.local_addr().ok()),
+            tap,
+            connection: None,
+        }
+    }
+
+    fn request(&mut self, header: &RequestHeader, payload: &Bytes) {
+        if !is_control(header.key) {
+            return;
+        }
+        if self.connection.is_none()
+            && let Some((client, server)) = self.ends
+        {
+            self.connection = self.tap.connection(client, server);
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.said_payload(Direction::Request, payload);
+        }
+    }
+
+    fn answer(&mut self, header: &RequestHeader, frame: &Frame) {
+        if is_control(header.key)
+            && let Some(connection) = &mut self.connection
+        {
+            connection.said(Direction::Response, frame.parts());
+        }
+    }
+}
+
+/// What brokers ask their controller.
+fn is_control(key: ApiKey) -> bool {
+    matches!(
+        key,
+        ApiKey::CONTROLLED_SHUTDOWN | ApiKey::ALTER_PARTITION | ApiKey::ALLOCATE_PRODUCER_IDS
+    )
+}
+
 /// Serves a connection to its end.
 pub(super) async fn serve(
     stream: TcpStream,
     origin: Origin,
     apis: Arc<KafkaApis>,
     limits: Limits,
+    capture: ControlCapture,
     mut stop: watch::Receiver<()>,
 ) {
     let client = Client {
@@ -75,6 +126,7 @@ pub(super) async fn serve(
         pair: None,
         origin,
         apis,
+        capture,
     };
     let end = loop {
         if let Err(end) = connection.serve_next(&mut stop).await {
@@ -105,12 +157,17 @@ struct Connection {
     pair: Option<Pair>,
     origin: Origin,
     apis: Arc<KafkaApis>,
+    capture: ControlCapture,
 }
 
 impl Connection {
     async fn serve_next(&mut self, stop: &mut watch::Receiver<()>) -> Result<(), End> {
         let Connection {
-            client, pair, apis, ..
+            client,
+            pair,
+            apis,
+            capture,
+            ..
         } = self;
         let payload = tokio::select! {
             biased;
@@ -119,12 +176,16 @@ impl Connection {
             payload = client.next_request() => payload?,
         };
         let header = parse_header(&payload)?;
+        capture.request(&header, &payload);
         let outcome = tokio::select! {
             outcome = apis.handle(&header, &payload) => outcome?,
             end = client.gone() => return Err(end),
         };
         match outcome {
-            Outcome::Reply(frame) => client.send(frame).await,
+            Outcome::Reply(frame) => {
+                capture.answer(&header, &frame);
+                client.send(frame).await
+            }
             Outcome::Relay => self.relay(&header, payload).await,
             Outcome::Close(unserved) => Err(unserved.into()),
         }
@@ -136,6 +197,7 @@ impl Connection {
             pair,
             origin,
             apis,
+            ..
         } = self;
         let pair = match pair {
             Some(pair) => pair,

@@ -32,6 +32,7 @@ use tokio::sync::{oneshot, watch};
 use crate::effect::{Answer, ReplyTo};
 use crate::event::EventSink;
 use crate::model::BrokerId;
+use crate::observe::CaptureTap;
 use crate::state::ControllerSnapshot;
 
 /// Opens a slot for the controller's answer: its name for the event, and where the answer arrives. An error there means
@@ -85,6 +86,8 @@ pub struct ServerContext {
     pub common_ranges: CommonRanges,
     /// What clients may cost.
     pub limits: Limits,
+    /// Where what brokers ask their controller is captured.
+    pub capture: CaptureTap,
 }
 
 impl fmt::Debug for ServerContext {

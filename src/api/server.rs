@@ -16,10 +16,11 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, warn};
 
-use super::connection::{self, Origin};
+use super::connection::{self, ControlCapture, Origin};
 use super::handlers::KafkaApis;
 use super::{Limits, ServerContext};
 use crate::config::Listener;
+use crate::observe::CaptureTap;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
@@ -125,6 +126,7 @@ impl BoundListeners {
     pub fn serve(self, context: ServerContext) -> ServerHandle {
         let (stop, stopped) = watch::channel(());
         let limits = context.limits;
+        let capture = context.capture.clone();
         let apis = Arc::new(KafkaApis::new(context));
         let mut acceptors = JoinSet::new();
         for bound in self.listeners {
@@ -135,6 +137,7 @@ impl BoundListeners {
             let acceptor = Acceptor {
                 apis: Arc::clone(&apis),
                 limits,
+                capture: capture.clone(),
                 stop: stopped.clone(),
             };
             acceptors.spawn(acceptor.run(bound));
@@ -163,6 +166,7 @@ impl ServerHandle {
 struct Acceptor {
     apis: Arc<KafkaApis>,
     limits: Limits,
+    capture: CaptureTap,
     stop: watch::Receiver<()>,
 }
 
@@ -211,7 +215,9 @@ impl Acceptor {
             return;
         }
         let (apis, stop) = (Arc::clone(&self.apis), self.stop.clone());
-        connections.spawn(connection::serve(stream, origin, apis, self.limits, stop));
+        let capture = ControlCapture::new(&stream, self.capture.clone());
+        let served = connection::serve(stream, origin, apis, self.limits, capture, stop);
+        connections.spawn(served);
     }
 }
 

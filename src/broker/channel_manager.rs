@@ -110,6 +110,7 @@ impl ControllerChannelManager {
             questions: self.config.survey,
             within: Duration::from_millis(self.config.survey_timeout_ms),
             ranges: self.ranges.clone(),
+            capture: self.config.capture.clone(),
         };
         let sink = Arc::clone(&self.sink);
         let asking = async move {

@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use klamm_codec::error::Message;
 use klamm_codec::pending::{InFlight, Pending};
 use klamm_codec::version::BrokerVersions;
-use klamm_codec::{ApiKey, CodecError, Frame, FrameCodec};
+use klamm_codec::{ApiKey, CodecError, Direction, Frame, FrameCodec};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
@@ -21,6 +21,7 @@ use tokio::time::timeout;
 
 use super::wire;
 use crate::model::{Endpoint, SecurityProtocol};
+use crate::observe::{CaptureTap, TappedConnection};
 
 /// A host that vanished without closing its connections is noticed after so long, before the request times out.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -113,6 +114,7 @@ pub(super) struct Connection {
     frames: FrameCodec,
     pending: Pending<()>,
     client_id: Arc<str>,
+    capture: Option<TappedConnection>,
 }
 
 impl Connection {
@@ -121,6 +123,7 @@ impl Connection {
         endpoint: &Endpoint,
         client_id: &Arc<str>,
         setup_timeout: Duration,
+        capture: &CaptureTap,
     ) -> Result<Connection, ConnectionError> {
         if endpoint.security_protocol != SecurityProtocol::Plaintext {
             return Err(ConnectionError::NotPlaintext {
@@ -133,7 +136,9 @@ impl Connection {
             endpoint: endpoint.to_string(),
             within_ms: setup_timeout.as_millis() as u64,
         })??;
+        let ends = stream.local_addr().ok().zip(stream.peer_addr().ok());
         Ok(Connection {
+            capture: ends.and_then(|(client, server)| capture.connection(client, server)),
             stream,
             input: BytesMut::new(),
             frames: FrameCodec::default(),
@@ -192,6 +197,9 @@ impl Connection {
     ) -> Result<Bytes, ConnectionError> {
         let message = Message::request(request.key, request.version);
         let broken = |source| ConnectionError::Broken { message, source };
+        if let Some(capture) = &mut self.capture {
+            capture.said(Direction::Request, frame.parts());
+        }
         let written = self.stream.write_all_buf(&mut frame.into_buf()).await;
         written.map_err(broken)?;
         let payload = loop {
@@ -208,6 +216,9 @@ impl Connection {
                 return Err(ConnectionError::Closed { message });
             }
         };
+        if let Some(capture) = &mut self.capture {
+            capture.said_payload(Direction::Response, &payload);
+        }
         self.pending.complete(&payload)?;
         Ok(payload)
     }
@@ -299,7 +310,13 @@ mod tests {
             port: listener.local_addr().unwrap().port().into(),
             security_protocol: SecurityProtocol::SaslSsl,
         };
-        let refused = Connection::open(&endpoint, &"7".into(), Duration::from_secs(1)).await;
+        let refused = Connection::open(
+            &endpoint,
+            &"7".into(),
+            Duration::from_secs(1),
+            &CaptureTap::default(),
+        )
+        .await;
         let said = refused.unwrap_err().to_string();
         assert!(
             said.contains("SASL_SSL") && said.contains("SECURE://127.0.0.1"),
@@ -323,7 +340,13 @@ mod tests {
             ("no such host.invalid", 1),
         ] {
             (endpoint.host, endpoint.port) = (host.into(), port);
-            let refused = Connection::open(&endpoint, &"7".into(), Duration::from_secs(5)).await;
+            let refused = Connection::open(
+                &endpoint,
+                &"7".into(),
+                Duration::from_secs(5),
+                &CaptureTap::default(),
+            )
+            .await;
             let said = refused.unwrap_err().to_string();
             assert!(
                 said.starts_with(&format!("INTERNAL://{host}:{port} means no address")),

@@ -21,6 +21,7 @@ pub use ranges::BrokerRanges;
 use std::sync::Arc;
 
 use crate::model::{Broker, BrokerId, Endpoint};
+use crate::observe::CaptureTap;
 
 /// How channels are made. Times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +42,8 @@ pub struct ChannelConfig {
     pub survey_timeout_ms: u64,
     /// What brokers are asked before klamm relies on them.
     pub survey: SurveyQuestions,
+    /// Where what is said is captured.
+    pub capture: CaptureTap,
 }
 
 impl ChannelConfig {
@@ -55,6 +58,7 @@ impl ChannelConfig {
             connection_setup_timeout_max_ms: 30_000,
             survey_timeout_ms: 5_000,
             survey: SurveyQuestions::VersionsProtocolAndAuthorizer,
+            capture: CaptureTap::default(),
         }
     }
 

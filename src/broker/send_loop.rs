@@ -269,7 +269,13 @@ impl RequestSendThread {
         let endpoint = self.endpoint.borrow().clone()?;
         let within = Duration::from_millis(self.config.request_timeout_ms);
         let setup_timeout = progress.setup_timeout.next();
-        let mut connection = Connection::open(&endpoint, &self.client_id, setup_timeout).await?;
+        let mut connection = Connection::open(
+            &endpoint,
+            &self.client_id,
+            setup_timeout,
+            &self.config.capture,
+        )
+        .await?;
         let broker = connection.ask_versions(within).await?;
         let control = wire::control_versions(&broker, protocol)?;
         if self.queue.is_open() {

@@ -16,6 +16,7 @@ use super::wire::{self, BrokerSettings};
 use super::{BrokerRanges, SurveyQuestions};
 use crate::effect::Incarnation;
 use crate::model::{BrokerId, Endpoint, InterBrokerProtocol};
+use crate::observe::CaptureTap;
 use crate::port::{BrokerSurvey, SurveyOutcome};
 
 const TARGET: &str = "kafka.controller.ControllerChannelManager";
@@ -29,6 +30,7 @@ pub(super) struct Survey {
     pub(super) questions: SurveyQuestions,
     pub(super) within: Duration,
     pub(super) ranges: BrokerRanges,
+    pub(super) capture: CaptureTap,
 }
 
 /// What was learned before time was up.
@@ -58,7 +60,8 @@ impl Survey {
     async fn ask(&self, learned: &mut Learned) -> Result<(), ConnectionError> {
         let broker = self.incarnation.broker;
         let endpoint = self.endpoint.clone()?;
-        let mut connection = Connection::open(&endpoint, &self.client_id, self.within).await?;
+        let mut connection =
+            Connection::open(&endpoint, &self.client_id, self.within, &self.capture).await?;
         let versions = connection.ask_versions(self.within).await?;
         self.ranges.set(broker, versions.clone());
         let can_be_asked = wire::describe_configs_version(&versions);

@@ -15,7 +15,9 @@ pub mod zookeeper_connect;
 pub use endpoints::{HostPort, Listener, ProtocolMap};
 pub use error::{ConfigError, ConfigErrors};
 pub use raw::RawConfig;
-pub use resolved::{Config, KeyCounts, LogConfig, LogLevel, TakeoverPolicy, ZooKeeperConfig};
+pub use resolved::{
+    CaptureConfig, Config, KeyCounts, LogConfig, LogLevel, TakeoverPolicy, ZooKeeperConfig,
+};
 pub use zookeeper_connect::ZooKeeperConnect;
 
 #[cfg(test)]

@@ -49,6 +49,17 @@ pub struct LogConfig {
     pub level: LogLevel,
 }
 
+/// The capture of klamm's own control traffic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaptureConfig {
+    /// The pcapng file.
+    pub file: String,
+    /// A file that would grow beyond this is rolled over to `FILE.1`, that to `FILE.2` and so on; 65536 and up.
+    pub max_bytes: u64,
+    /// How many files are kept, 1 to 1000.
+    pub max_files: u32,
+}
+
 /// The way to ZooKeeper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ZooKeeperConfig {
@@ -87,6 +98,8 @@ pub struct Config {
     /// Where `/metrics` and the health pages are served; none for nowhere.
     pub http_listen: Option<HostPort>,
     pub log: LogConfig,
+    /// None for no capture.
+    pub capture: Option<CaptureConfig>,
     pub zookeeper: ZooKeeperConfig,
     /// `inter.broker.protocol.version` where it is given; it wins over what the brokers tell.
     pub inter_broker_protocol: Option<InterBrokerProtocol>,
@@ -173,6 +186,7 @@ impl Config {
             ),
             http_listen: reader.parsed("klamm.http.listen", endpoints::parse_listen_address),
             log: reader.log(),
+            capture: reader.capture(),
             zookeeper: zookeeper.unwrap_or_else(ZooKeeperConfig::placeholder),
             inter_broker_protocol: reader
                 .parsed("inter.broker.protocol.version", parse_inter_broker_protocol),
@@ -429,6 +443,16 @@ impl Reader<'_> {
             directory: self.text("klamm.log.dir"),
             level,
         }
+    }
+
+    fn capture(&mut self) -> Option<CaptureConfig> {
+        let max_bytes = self.number("klamm.capture.max.bytes", 104_857_600, 65_536..=LONG_MAX);
+        let max_files = self.number("klamm.capture.max.files", 5, 1..=1_000);
+        self.text("klamm.capture.file").map(|file| CaptureConfig {
+            file,
+            max_bytes,
+            max_files,
+        })
     }
 
     fn broker_id(&mut self) -> Option<i32> {

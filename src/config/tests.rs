@@ -72,7 +72,7 @@ fn a_brokers_file_of_2_4_is_taken_unchanged() {
     let klamm = "klamm.id=900\nklamm.listeners=EXTERNAL://0.0.0.0:9192,INTERNAL://10.0.0.9:9193\n\
                  klamm.advertised.listeners=INTERNAL://10.0.0.9:9193,EXTERNAL://klamm1.example.org:9192\n\
                  klamm.takeover=Vacant\nklamm.takeover.delay.ms=0\nklamm.http.listen=127.0.0.1:9180\nklamm.log.level=DEBUG\n\
-                 klamm.log.dir=/var/log/klamm";
+                 klamm.log.dir=/var/log/klamm\nklamm.capture.file=/var/log/klamm/control.pcapng\nklamm.capture.max.bytes=1048576";
     let config = config(text, klamm, &[]);
     assert_eq!(
         config.zookeeper.connect.chroot.as_deref(),
@@ -105,6 +105,14 @@ fn a_brokers_file_of_2_4_is_taken_unchanged() {
     assert_eq!(
         config.http_listen.as_ref().unwrap().to_string(),
         "127.0.0.1:9180"
+    );
+    assert_eq!(
+        config.capture,
+        Some(CaptureConfig {
+            file: "/var/log/klamm/control.pcapng".to_owned(),
+            max_bytes: 1_048_576,
+            max_files: 5
+        })
     );
     assert_eq!(
         config.log,
@@ -405,6 +413,14 @@ fn wrong_values_are_told_with_place_value_and_range() {
         (
             "klamm.log.level=loud",
             "expected error, warn, info, debug or trace",
+        ),
+        (
+            "klamm.capture.max.bytes=1000",
+            "expected a whole number from 65536 to",
+        ),
+        (
+            "klamm.capture.max.files=0",
+            "expected a whole number from 1 to 1000",
         ),
         (
             "klamm.ignore.create.topic.policy=perhaps",

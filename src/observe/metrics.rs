@@ -158,6 +158,10 @@ pub struct Metrics {
     pub fenced_writes: Counter,
     /// Answers of brokers that were dropped, because they belong to an older incarnation or term.
     pub stale_replies: Counter,
+    /// Frames of klamm's own traffic that were written to the capture.
+    pub captured_frames: Counter,
+    /// Frames that are not in the capture, because the disk could not follow or refused them.
+    pub capture_dropped_frames: Counter,
     state_timers: [Timer; ControllerState::ALL.len()],
     session_events: [Counter; SessionEvent::ALL.len()],
     failover_ms: [Gauge; FailoverPhase::ALL.len()],
@@ -456,6 +460,16 @@ impl Metrics {
                 "klamm_stale_replies_total",
                 "Answers of brokers dropped because they belong to an older incarnation or term.",
                 &self.stale_replies,
+            ),
+            (
+                "klamm_captured_frames_total",
+                "Frames of klamm's own traffic that were written to the capture.",
+                &self.captured_frames,
+            ),
+            (
+                "klamm_capture_dropped_frames_total",
+                "Frames that are not in the capture, because the disk could not follow or refused them.",
+                &self.capture_dropped_frames,
             ),
         ] {
             out.single(name, Kind::Counter, help, counter.get());

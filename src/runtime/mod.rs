@@ -33,9 +33,10 @@ use crate::controller::{ControllerSettings, KafkaController, LeaderBalance, Stop
 use crate::event::{ControllerEvent, EventSink};
 use crate::machine::candidacy;
 use crate::model::BrokerId;
+use crate::observe::capture::CaptureStartError;
 use crate::observe::http::{self, Observed};
 use crate::observe::telemetry::TelemetryError;
-use crate::observe::{HealthSnapshot, Metrics};
+use crate::observe::{Capture, CaptureTap, HealthSnapshot, Metrics};
 use crate::port::Ports;
 use crate::state::ControllerSnapshot;
 use crate::zk::{Handover, Session, Settings, StartError, UnusableId};
@@ -55,6 +56,9 @@ pub enum RunError {
     /// A listener, or the process itself, could not be set up.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// The capture that was asked for can't begin.
+    #[error(transparent)]
+    Capture(#[from] CaptureStartError),
     /// A listener of the node can't be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -115,6 +119,9 @@ async fn serve(config: &Config) -> Result<(), RunError> {
         info!("{notice}");
     }
     let metrics = Arc::new(Metrics::default());
+    let start = |asked| Capture::start(asked, Arc::clone(&metrics));
+    let capture = config.capture.as_ref().map(start).transpose()?;
+    let tap = capture.as_ref().map(Capture::tap).unwrap_or_default();
     let (health, health_latest) = watch::channel(HealthSnapshot::starting(config.klamm_id));
     let stop_pages = CancellationToken::new();
     let pages = match &config.http_listen {
@@ -147,7 +154,7 @@ async fn serve(config: &Config) -> Result<(), RunError> {
 
     let handle = tokio::runtime::Handle::current();
     let channels = ControllerChannelManager::new(
-        channel_config(config),
+        channel_config(config, tap.clone()),
         handle.clone(),
         Arc::clone(&sink),
         Arc::clone(&metrics),
@@ -159,6 +166,7 @@ async fn serve(config: &Config) -> Result<(), RunError> {
         replies,
         snapshot.clone(),
         Arc::clone(&sink),
+        tap,
     ));
     let ports = Ports {
         zk: session.client().clone(),
@@ -181,6 +189,9 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     let outcome = conclude(stop, &session, thread.was_active()).await;
     session.close().await;
     server.shutdown().await;
+    if let Some(capture) = capture {
+        capture.finish().await;
+    }
     stop_pages.cancel();
     if let Some(pages) = pages {
         // The pages end within a second of being told to; what they answered last no longer matters.
@@ -263,6 +274,7 @@ fn server_context(
     replies: ReplySlots,
     snapshot: watch::Receiver<ControllerSnapshot>,
     events: Arc<dyn EventSink>,
+    capture: CaptureTap,
 ) -> ServerContext {
     let ranges = channels.ranges();
     ServerContext {
@@ -276,11 +288,13 @@ fn server_context(
             connections_max_idle: config.connections_max_idle_ms.map(Duration::from_millis),
             ..api::Limits::default()
         },
+        capture,
     }
 }
 
-fn channel_config(config: &Config) -> ChannelConfig {
+fn channel_config(config: &Config, capture: CaptureTap) -> ChannelConfig {
     ChannelConfig {
+        capture,
         control_plane_listener: config.control_plane_listener_name.as_deref().map(Arc::from),
         request_timeout_ms: config.controller_socket_timeout_ms,
         connection_setup_timeout_ms: config.socket_connection_setup_timeout_ms,

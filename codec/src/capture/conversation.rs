@@ -120,6 +120,7 @@ impl<'a> Conversations<'a> {
                 place,
                 bytes,
                 is_segment_start: true,
+                begins_connection: false,
             };
             connection
                 .streams
@@ -202,11 +203,7 @@ impl Connection {
 
     fn decide(&mut self, key: Key, options: &ReadOptions, entries: &mut Vec<Entry>) {
         let client = self.client.unwrap_or_else(|| self.guess(key, options));
-        let is_opened = Both {
-            low: self.streams.low.is_opened(),
-            high: self.streams.high.is_opened(),
-        };
-        let mut dialogue = Dialogue::new(key, client, &is_opened, options.frame_max_bytes);
+        let mut dialogue = Dialogue::new(key, client, options.frame_max_bytes);
         for (side, flow) in self.undecided.drain(..) {
             dialogue.put(side, flow, entries);
         }
@@ -288,20 +285,19 @@ struct Dialogue {
 }
 
 impl Dialogue {
-    fn new(key: Key, client: Side, is_opened: &Both<bool>, frame_max_bytes: usize) -> Dialogue {
+    fn new(key: Key, client: Side, frame_max_bytes: usize) -> Dialogue {
         let (client_address, server_address) = match client {
             Side::Low => key,
             Side::High => (key.1, key.0),
         };
-        let framer = |direction, side| Framer::new(direction, *is_opened.of(side), frame_max_bytes);
         Dialogue {
             ends: Ends {
                 client: client_address,
                 server: server_address,
             },
             client,
-            requests: framer(Direction::Request, client),
-            answers: framer(Direction::Response, client.other()),
+            requests: Framer::new(Direction::Request, frame_max_bytes),
+            answers: Framer::new(Direction::Response, frame_max_bytes),
             ledger: Ledger::default(),
         }
     }

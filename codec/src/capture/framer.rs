@@ -8,7 +8,7 @@ use super::stream::{Flow, Piece, Place};
 use super::{Captured, Fault};
 use crate::api_key::ApiKey;
 use crate::error::{CodecError, Direction};
-use crate::request::parse_header;
+use crate::request::{RequestHeader, parse_header};
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ const PREFIX: usize = 4;
 pub(super) const REQUEST_MIN_BYTES: usize = 8;
 /// A correlation id: no answer is shorter.
 pub(super) const ANSWER_MIN_BYTES: usize = 4;
+/// The longest header: its client id has 32,767 bytes.
+const HEADER_BYTES: usize = 10 + i16::MAX as usize;
 /// How far a request is read to see whether it is one: the prefix, the fixed part of the header, and a client id.
 const LOOK_BYTES: usize = 14 + CLIENT_ID_MAX_BYTES;
 /// A longer client id in a request is not believed out of step.
@@ -76,12 +78,11 @@ pub(super) struct Framer {
 }
 
 impl Framer {
-    /// `is_opened`: the first byte is the connection's first.
-    pub(super) fn new(direction: Direction, is_opened: bool, frame_max_bytes: usize) -> Framer {
+    pub(super) fn new(direction: Direction, frame_max_bytes: usize) -> Framer {
         Framer {
             direction,
             frame_max_bytes,
-            step: if is_opened { Step::In } else { Step::Out },
+            step: Step::Out,
             pieces: VecDeque::new(),
             there: 0,
             stray: None,
@@ -93,6 +94,9 @@ impl Framer {
     pub(super) fn put(&mut self, flow: Flow, is_awaited: impl Fn(i32) -> bool) {
         match flow {
             Flow::Bytes(piece) => {
+                if piece.begins_connection {
+                    self.step = Step::In;
+                }
                 self.there += piece.bytes.len();
                 self.pieces.push_back(piece);
                 self.run(is_awaited);
@@ -269,7 +273,12 @@ impl Framer {
         let left = match self.size() {
             Some(Ok(size)) => {
                 let there = self.there - PREFIX;
-                let reason = Fault::CutShort { size, there };
+                let header = self.header().map(Box::new);
+                let reason = Fault::CutShort {
+                    size,
+                    there,
+                    header,
+                };
                 self.ready.push_back(Read::Broken { place, reason });
                 Some((size - there) as u64)
             }
@@ -283,6 +292,15 @@ impl Framer {
         self.pieces.clear();
         self.there = 0;
         left
+    }
+
+    /// The header of the first frame, if it is a request's and so much of it is there.
+    fn header(&self) -> Option<RequestHeader> {
+        let head = Bytes::from(self.peek(PREFIX + HEADER_BYTES));
+        match self.direction {
+            Direction::Request => parse_header(&head.slice(PREFIX.min(head.len())..)).ok(),
+            Direction::Response => None,
+        }
     }
 
     /// Counts the first piece among the bytes that belong to no frame.

@@ -8,6 +8,7 @@ use super::framer::{ANSWER_MIN_BYTES, REQUEST_MIN_BYTES, looks_like_request};
 use super::{Capture, CaptureError, Captured, Entry, Fault, RawFrames, ReadOptions, What};
 use crate::error::{CodecError, Direction};
 use crate::frame::FrameCodec;
+use crate::request::parse_header;
 use bytes::{Bytes, BytesMut};
 
 pub(super) fn read(file: &Bytes, options: &ReadOptions) -> Result<Capture, CaptureError> {
@@ -79,7 +80,15 @@ fn split(rest: &Bytes, options: &ReadOptions) -> Result<(Bytes, Bytes), Fault> {
         return Err(Fault::TooShort { size, min });
     }
     if size > there {
-        return Err(Fault::CutShort { size, there });
+        let header = match options.raw_frames {
+            RawFrames::Requests => parse_header(&rest.slice(4..)).ok().map(Box::new),
+            RawFrames::Answers => None,
+        };
+        return Err(Fault::CutShort {
+            size,
+            there,
+            header,
+        });
     }
     Ok((rest.slice(4..4 + size), rest.slice(4 + size..)))
 }

@@ -28,6 +28,8 @@ pub(super) struct Piece {
     pub(super) bytes: Bytes,
     /// Whether the segment begins with the first of these bytes.
     pub(super) is_segment_start: bool,
+    /// Whether the first of these bytes is known to be the first of its direction.
+    pub(super) begins_connection: bool,
 }
 
 /// The packet that bytes come from.
@@ -132,11 +134,6 @@ impl Stream {
         }
     }
 
-    /// Whether its first byte is known to be the connection's first.
-    pub(super) fn is_opened(&self) -> bool {
-        self.initial.is_some()
-    }
-
     /// Takes in the bytes of a segment.
     pub(super) fn put(&mut self, sequence: u32, piece: Piece, cut_bytes: u32) {
         let position = self.position(sequence);
@@ -184,6 +181,7 @@ impl Stream {
             let mut waiting = entry.remove();
             self.waiting_bytes -= waiting.len();
             waiting.advance(next - position);
+            waiting.piece.begins_connection = self.initial.is_some() && self.start == Some(next);
             next += waiting.len();
             self.advance_to(next);
             if let Some(flow) = self.hand_out(waiting) {

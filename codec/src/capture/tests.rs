@@ -347,13 +347,26 @@ fn a_capture_cut_short_within_a_packet_gives_all_before_it() {
 }
 
 #[test]
+fn an_opening_that_was_overtaken_is_taken_into_account() {
+    let mut tape = Tape::new().segments_of(5);
+    tape.talk(3);
+    tape.talk(3);
+    let mut packets = tape.packets();
+    let grant = packets.remove(1);
+    packets.insert(packets.len() - 3, grant);
+    assert_eq!(of_packets(&packets), [talked(1, 3), talked(2, 3)]);
+}
+
+#[test]
 fn a_frame_that_the_capture_ends_in_is_told_as_cut_short() {
     let mut tape = Tape::new().segments_of(100);
     tape.talk(0);
     tape.ask(50);
     let packets = tape.packets();
     let size = update_metadata(2, 50).len() - 4;
-    let cut = format!("broken request: the frame ends after 96 of its {size} bytes");
+    let cut = format!(
+        "broken request: the UpdateMetadata request v5 with correlation id 2 ends after 96 of its {size} bytes"
+    );
     assert_eq!(of_packets(&packets[..FIRST + 3]), [talked(1, 0), cut]);
 }
 
@@ -417,7 +430,9 @@ fn a_segment_lost_within_a_frame_costs_that_frame_alone() {
         of_packets(&packets),
         [
             talked(1, 0),
-            format!("broken request: the frame ends after 196 of its {size} bytes"),
+            format!(
+                "broken request: the UpdateMetadata request v5 with correlation id 2 ends after 196 of its {size} bytes"
+            ),
             "100 request bytes missing".to_owned(),
             "answer of 6 bytes alone".to_owned(),
             talked(3, 2),
@@ -488,7 +503,9 @@ fn packets_cut_by_the_snap_length_are_gaps_and_their_neighbours_are_read() {
         of_packets(&packets),
         [
             talked(1, 0),
-            format!("broken request: the frame ends after 196 of its {size} bytes"),
+            format!(
+                "broken request: the UpdateMetadata request v5 with correlation id 2 ends after 196 of its {size} bytes"
+            ),
             format!("{missing} request bytes missing"),
             "answer of 6 bytes alone".to_owned(),
             talked(3, 1),

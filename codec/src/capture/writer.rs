@@ -126,6 +126,15 @@ impl Writer {
         }
     }
 
+    /// Leaves out bytes that were said and are not at hand: readers see that they are missing.
+    pub fn skip(&mut self, connection: &mut Connection, direction: Direction, bytes: u64) {
+        let next = match direction {
+            Direction::Request => &mut connection.client_next,
+            Direction::Response => &mut connection.server_next,
+        };
+        *next = next.wrapping_add(bytes as u32);
+    }
+
     /// Closes a connection from both ends.
     pub fn close(&mut self, mut connection: Connection, at: Timestamp) {
         use Direction::{Request, Response};
@@ -207,10 +216,12 @@ impl Writer {
 }
 
 impl Connection {
+    /// The end that sends requests.
     pub fn client(&self) -> SocketAddr {
         self.client
     }
 
+    /// The end that answers.
     pub fn server(&self) -> SocketAddr {
         self.server
     }

@@ -102,6 +102,15 @@ impl Node {
         listeners: &[Listener],
         snapshot: ControllerSnapshot,
     ) -> Node {
+        Node::start_captured(limits, listeners, snapshot, CaptureTap::default()).await
+    }
+
+    async fn start_captured(
+        limits: Limits,
+        listeners: &[Listener],
+        snapshot: ControllerSnapshot,
+        capture: CaptureTap,
+    ) -> Node {
         let bound = bind(listeners).await.unwrap();
         let addresses = bound
             .addresses()
@@ -119,6 +128,7 @@ impl Node {
             snapshot: latest,
             common_ranges: Arc::new(move || common.lock().unwrap().clone()),
             limits,
+            capture,
         });
         Node {
             addresses,

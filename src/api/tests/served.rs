@@ -393,3 +393,54 @@ async fn a_listener_that_cannot_be_opened_is_named() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn what_brokers_ask_their_controller_is_captured_and_what_clients_ask_is_not() {
+    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("target/tmp/listener-{}.pcapng", std::process::id()));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::remove_file(&file).ok();
+    let asked = crate::config::CaptureConfig {
+        file: file.display().to_string(),
+        max_bytes: 1 << 20,
+        max_files: 1,
+    };
+    let capture = crate::observe::Capture::start(&asked, Arc::default()).unwrap();
+    let listeners = [any_port("CLIENTS")];
+    let leading = snapshot(true, &[]);
+    let mut node =
+        Node::start_captured(Limits::default(), &listeners, leading, capture.tap()).await;
+    let mut client = node.connect().await;
+    client.api_versions().await;
+    let leaving = ControlledShutdownRequest::default().with_broker_id(messages::BrokerId(1));
+    client.ask(3, 44, &leaving).await;
+    let ControllerEvent::ControlledShutdown { reply_to, .. } = node.next_event().await else {
+        panic!("another event");
+    };
+    node.slots
+        .answer(reply_to, Answer::ControlledShutdown(Ok(Default::default())));
+    let answer = client.answer().await.unwrap();
+    client.api_versions().await;
+    capture.finish().await;
+
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let options = klamm_codec::capture::ReadOptions::default();
+    let mut read = klamm_codec::capture::read(&bytes.into(), &options).unwrap();
+    assert_eq!((read.entries.len(), read.notes), (1, vec![]));
+    let entry = read.entries.remove(0);
+    let ends = entry.ends.unwrap();
+    assert_eq!(ends.client, client.stream.local_addr().unwrap());
+    assert_eq!(ends.server, node.addresses["CLIENTS"]);
+    let klamm_codec::capture::What::Request {
+        header,
+        request,
+        answer: Some(captured),
+    } = entry.what
+    else {
+        panic!("{:?}", entry.what);
+    };
+    assert_eq!(header.correlation_id, 44);
+    assert_eq!(request.payload, framed(3, 44, &leaving).slice(4..));
+    assert_eq!(captured.payload, answer);
+}

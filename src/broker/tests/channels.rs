@@ -423,3 +423,58 @@ async fn a_broker_far_behind_that_answers_again_gets_what_is_true_now() {
     node.manager.send(marked(&[1], 71));
     assert_eq!(mark(&broker.order().await), 71);
 }
+
+#[tokio::test]
+async fn what_is_said_with_a_broker_can_be_read_in_the_capture() {
+    let file = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join(format!("target/tmp/channel-{}.pcapng", std::process::id()));
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::remove_file(&file).ok();
+    let asked = crate::config::CaptureConfig {
+        file: file.display().to_string(),
+        max_bytes: 1 << 20,
+        max_files: 1,
+    };
+    let capture = crate::observe::Capture::start(&asked, Arc::default()).unwrap();
+    let mut broker = FakeBroker::start(V3_9).await;
+    let mut node = Node::with(ChannelConfig {
+        capture: capture.tap(),
+        ..config()
+    });
+    node.manager.add_broker(&broker.registration(2, 50));
+    // Longer than what goes into one packet.
+    let topics = (0..3_000).map(|partition| announced(partition, 1, 5));
+    node.manager.send(update_metadata(
+        &[2],
+        vec![of_topic("orders", topics.collect())],
+    ));
+    let order = broker.order().await;
+    node.answer().await;
+    capture.finish().await;
+
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let options = klamm_codec::capture::ReadOptions::default();
+    let read = klamm_codec::capture::read(&bytes.into(), &options).unwrap();
+    assert_eq!(read.notes, []);
+    let mut update = None;
+    let mut keys = Vec::new();
+    for entry in read.entries {
+        assert_eq!(entry.ends.unwrap().server, broker.address);
+        match entry.what {
+            klamm_codec::capture::What::Request {
+                header,
+                request,
+                answer,
+            } => {
+                if header.key == ApiKey::UPDATE_METADATA {
+                    update = answer.map(|_| request.payload);
+                }
+                keys.push(header.key);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(update, Some(order.payload));
+    assert!(keys.contains(&ApiKey::API_VERSIONS), "{keys:?}");
+}

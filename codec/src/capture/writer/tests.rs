@@ -205,6 +205,17 @@ fn a_connection_on_the_ports_of_an_earlier_one_begins_far_from_where_that_ended(
 }
 
 #[test]
+fn bytes_that_were_left_out_are_missing_in_the_numbers() {
+    let mut writer = Writer::new("klamm test");
+    let mut connection = writer.open(client(), server(), AT);
+    writer.say(&mut connection, Direction::Request, b"one", AT);
+    writer.skip(&mut connection, Direction::Request, 5);
+    writer.say(&mut connection, Direction::Request, b"three", AT);
+    let seen = read(&writer.take());
+    assert_eq!(seen[4].sequence.wrapping_sub(seen[3].sequence), 3 + 5);
+}
+
+#[test]
 fn a_comment_too_long_for_an_option_is_cut_between_characters() {
     let mut writer = Writer::new("klamm test");
     writer.remark(&"ü".repeat(40_000));
