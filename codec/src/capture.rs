@@ -306,6 +306,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn put(&mut self, record: Record<'_>) {
         let (offset, put) = match record {
+            Record::Section => return self.conversations.begin_section(),
             Record::Packet(packet) => (packet.offset, self.put_packet(&packet)),
             Record::Malformed(offset) => (offset, Err(Skip::Malformed)),
             Record::NoInterface(offset) => (offset, Err(Skip::NoInterface)),

@@ -86,6 +86,14 @@ impl<'a> Conversations<'a> {
         }
     }
 
+    /// A connection may go on in the next section (a capture in parts, put together), but one that opens there is
+    /// another, even if it has the ports and numbers of one before.
+    pub(super) fn begin_section(&mut self) {
+        for connection in self.connections.values_mut() {
+            connection.is_of_earlier_section = true;
+        }
+    }
+
     /// Takes in a segment, whose payload `bytes` is.
     pub(super) fn put(
         &mut self,
@@ -151,6 +159,7 @@ struct Connection {
     undecided: VecDeque<(Side, Flow)>,
     undecided_bytes: usize,
     dialogue: Option<Dialogue>,
+    is_of_earlier_section: bool,
 }
 
 impl Connection {
@@ -158,6 +167,7 @@ impl Connection {
         let stream = self.streams.of(side);
         match segment.opening {
             None => stream.kinship(segment.sequence),
+            Some(_) if self.is_of_earlier_section => Kinship::Later,
             Some(opening) => {
                 let client = client_of(opening, side);
                 let changed_sides = self.client.is_some_and(|known| known != client);

@@ -39,6 +39,8 @@ pub(super) struct Packet<'a> {
 /// What stands at one place of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record<'a> {
+    /// A section begins, the file's first or one that was put behind it.
+    Section,
     Packet(Packet<'a>),
     /// A packet that can't be read, at this offset.
     Malformed(u64),
@@ -255,6 +257,7 @@ impl Section {
             false => parse_block_le(block),
         };
         match parsed.map(|(_, parsed)| parsed) {
+            Ok(Block::SectionHeader(_)) => each(Record::Section),
             Ok(Block::InterfaceDescription(described)) => {
                 self.interfaces.push(Interface::new(&described));
             }

@@ -531,6 +531,33 @@ fn a_later_connection_between_the_same_ports_is_another() {
 }
 
 #[test]
+fn captures_put_one_behind_the_other_lose_nothing() {
+    let one = |brokers: usize| {
+        let mut tape = Tape::new();
+        tape.talk(brokers);
+        tape.talk(brokers);
+        tape.file()
+    };
+    // The same ends, and in the first two the same numbers and times.
+    let file = [one(1), one(1), one(2)].concat();
+    let read = read(&file.into(), &ReadOptions::default()).unwrap();
+    let lines: Vec<String> = read.entries.iter().map(line).collect();
+    let talked = |id, brokers| talked(id, brokers);
+    assert_eq!(
+        lines,
+        [
+            talked(1, 1),
+            talked(2, 1),
+            talked(1, 1),
+            talked(2, 1),
+            talked(1, 2),
+            talked(2, 2)
+        ]
+    );
+    assert_eq!(read.notes, []);
+}
+
+#[test]
 fn a_broken_length_is_told_with_its_place_and_the_next_segment_goes_on() {
     let mut tape = Tape::new();
     tape.talk(0);

@@ -92,8 +92,10 @@ impl Writer {
 
     /// Opens a connection, with the three packets that this takes. Addresses of different families are written in IPv6.
     pub fn open(&mut self, client: SocketAddr, server: SocketAddr, at: Timestamp) -> Connection {
-        // Far apart, so that no segment of one connection is taken for one of the connection before it on these ports.
-        let start = self.opened.wrapping_mul(0x9e37_79b1).wrapping_add(1_000);
+        // Far apart, so that no segment of one connection is taken for one of the connection before it on these ports, and
+        // by the time too: captures of the same ends may be put together.
+        let time = (at.0 >> 10) as u32;
+        let start = self.opened.wrapping_mul(0x9e37_79b1).wrapping_add(time);
         self.opened = self.opened.wrapping_add(1);
         let mut connection = Connection {
             client,
