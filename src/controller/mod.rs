@@ -100,6 +100,8 @@ pub struct KafkaController<Z, B, R, C> {
     takeover_due_at_ms: Option<u64>,
     /// When the timer of the next sweep rings, if it was set.
     sweep_due_at_ms: Option<u64>,
+    /// Brokers that leave, and have yet to hear that they lead no more.
+    departures: Vec<shutdown::Departure>,
     /// When the balance of leaders is looked at next.
     balance_due_at_ms: Option<u64>,
     /// The role is not taken before this time: it was taken, and the cluster could not be read.
@@ -128,6 +130,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             standing_by: Arc::from("starting"),
             takeover_due_at_ms: None,
             sweep_due_at_ms: None,
+            departures: Vec::new(),
             balance_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
@@ -246,6 +249,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             } => {
                 self.process_stop_replica_response(from, &deleted, &response)
                     .await
+            }
+            ControllerEvent::DepartureDue(of) => {
+                self.process_departure_due(of);
+                Ok(None)
             }
             ControllerEvent::ChannelBehind(of) => {
                 self.process_channel_behind(of);

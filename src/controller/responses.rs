@@ -20,6 +20,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if !self.is_current(from) {
             return Ok(None);
         }
+        self.let_go_if_told(from, &response);
         if !response.error.is_none() {
             return self
                 .look_again_after(from, "LeaderAndIsr", response.error)
@@ -129,7 +130,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .is_some_and(|registration| registration.epoch == from.epoch)
     }
 
-    fn resolve(&self, topic: &TopicReference) -> Option<TopicName> {
+    pub(super) fn resolve(&self, topic: &TopicReference) -> Option<TopicName> {
         match topic {
             TopicReference::Name(name) => Some(name.clone()),
             TopicReference::Id(id) => self.context.topic_name(*id).cloned(),

@@ -253,6 +253,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return;
         }
         self.ports.brokers.shut_down();
+        self.refuse_departures();
         self.context.reset();
         self.is_loaded = false;
         self.has_unfinished_work = false;

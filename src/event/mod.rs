@@ -92,6 +92,8 @@ pub enum ControllerEvent {
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
+    /// A leaving broker has had time enough to hear that it leads no more.
+    DepartureDue(Incarnation),
     /// A leader wants to change in-sync sets.
     AlterPartitionReceived {
         /// What it asks.
@@ -294,7 +296,9 @@ impl ControllerEvent {
             Self::UpdateMetadataResponseReceived { .. } => {
                 ControllerState::UpdateMetadataResponseReceived
             }
-            Self::ControlledShutdown { .. } => ControllerState::ControlledShutdown,
+            Self::ControlledShutdown { .. } | Self::DepartureDue(_) => {
+                ControllerState::ControlledShutdown
+            }
             Self::ChannelBehind(_)
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)

@@ -18,7 +18,8 @@ use klamm_codec::error::Direction;
 
 use crate::cluster::Cluster;
 use crate::parity::differences::told;
-use crate::parity::{play_step, trace};
+use crate::parity::play_step;
+use crate::parity::trace::{self, StepTrace};
 use crate::script::{self, BEFORE, BROKERS, JAVA_ONLY, STEPS, Step};
 use crate::stories::Leading;
 use crate::tap::{Entry, Said, Tape, Way};
@@ -275,13 +276,18 @@ fn differing(kept: &[Entry], new: &[Entry]) -> Result<Vec<String>> {
     if before != after {
         found.push(format!("keys and versions {before:?} became {after:?}"));
     }
-    let (before, after) = (trace::trace(kept)?, trace::trace(new)?);
-    ensure!(
-        before.len() == after.len(),
-        "the fixture has {} steps, the script has {}",
-        before.len(),
-        after.len()
-    );
+    let (before, after) = (steps(kept)?, steps(new)?);
+    let names = |steps: &[StepTrace]| -> Vec<String> {
+        steps.iter().map(|step| step.step.clone()).collect()
+    };
+    if names(&before) != names(&after) {
+        found.push(format!(
+            "steps {:?} became {:?}",
+            names(&before),
+            names(&after)
+        ));
+        return Ok(found);
+    }
     for (before, after) in before.iter().zip(&after) {
         let (then, now) = (told(before), told(after));
         let subjects: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
@@ -296,6 +302,13 @@ fn differing(kept: &[Entry], new: &[Entry]) -> Result<Vec<String>> {
         }
     }
     Ok(found)
+}
+
+/// The steps in which brokers were told something new; of the others no packet may speak.
+fn steps(entries: &[Entry]) -> Result<Vec<StepTrace>> {
+    let mut steps = trace::trace(entries)?;
+    steps.retain(|step| !step.told.is_empty());
+    Ok(steps)
 }
 
 /// Keys and versions of all frames.

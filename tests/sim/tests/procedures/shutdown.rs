@@ -51,6 +51,45 @@ fn leaders_move_first_then_followers_leave_the_in_sync_sets() {
 }
 
 #[test]
+fn a_leaving_broker_is_let_go_once_it_has_heard_that_it_leads_no_more() {
+    let mut world = three("3.9");
+    world.pause(1);
+    let slot = world.ask_shutdown(1);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2,3] le 1");
+    assert_eq!(world.klamm().replies.unanswered(), [slot], "it leads on");
+    world.resume(1);
+    world.settle();
+    assert!(world.broker(1, |broker| broker.leads(&partition("t-0")).is_none()));
+    assert_eq!(remaining(&mut world, slot), Ok(Vec::new()));
+}
+
+#[test]
+fn a_leaving_broker_that_answers_nothing_is_let_go_after_a_second() {
+    let mut world = three("3.9");
+    world.pause(1);
+    let slot = world.ask_shutdown(1);
+    world.advance(900);
+    assert_eq!(world.klamm().replies.unanswered(), [slot]);
+    world.advance(200);
+    assert_eq!(remaining(&mut world, slot), Ok(Vec::new()));
+}
+
+#[test]
+fn a_broker_that_waits_to_be_let_go_is_sent_to_the_next_controller_when_the_role_goes() {
+    let mut world = three("3.9");
+    world.pause(1);
+    let slot = world.ask_shutdown(1);
+    world.settle();
+    world.java_takes_role(2);
+    world.settle();
+    assert_eq!(
+        remaining(&mut world, slot),
+        Err(KafkaError::STALE_CONTROLLER_EPOCH)
+    );
+}
+
+#[test]
 fn no_partition_is_leaderless_at_any_moment_of_a_gentle_stop() {
     let mut world = three("3.9");
     leave(&mut world, 2).unwrap();
