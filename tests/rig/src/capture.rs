@@ -289,7 +289,7 @@ fn differing(kept: &[Entry], new: &[Entry]) -> Result<Vec<String>> {
         return Ok(found);
     }
     for (before, after) in before.iter().zip(&after) {
-        let (then, now) = (told(before), told(after));
+        let (then, now) = (settled(before), settled(after));
         let subjects: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
         for subject in subjects {
             let (then, now) = (then.get(subject), now.get(subject));
@@ -302,6 +302,24 @@ fn differing(kept: &[Entry], new: &[Entry]) -> Result<Vec<String>> {
         }
     }
     Ok(found)
+}
+
+/// What was told in a step, but for what the Java controller itself tells otherwise from one time to the next: how far
+/// leader epochs rise (it takes a leaving broker out of an ISR once more where that came back meanwhile), and what a
+/// leaving broker still hears for its clients.
+fn settled(step: &StepTrace) -> BTreeMap<String, String> {
+    let leaving = (1..=BROKERS as i32).find(|id| Step::Stop(*id).to_string() == step.step);
+    let race = leaving.map(|id| format!("metadata to broker {id} "));
+    let compared = told(step).into_iter().filter(|(subject, _)| {
+        race.as_ref()
+            .is_none_or(|race| !subject.starts_with(race.as_str()))
+    });
+    compared
+        .map(|(subject, told)| {
+            let words = told.split(' ').filter(|word| !word.starts_with('+'));
+            (subject, words.collect::<Vec<_>>().join(" "))
+        })
+        .collect()
 }
 
 /// The steps in which brokers were told something new; of the others no packet may speak.
