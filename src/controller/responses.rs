@@ -11,6 +11,13 @@ use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{KafkaError, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
+/// Whether replicas came back from a failed log directory.
+#[derive(PartialEq, Eq)]
+enum Back {
+    Nobody,
+    Some,
+}
+
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_leader_and_isr_response(
         &mut self,
@@ -27,6 +34,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .await;
         }
         let mut newly_offline = Vec::new();
+        let mut back = Back::Nobody;
         for (topic, partition, error) in response.partitions {
             let Some(topic) = self.resolve(&topic) else {
                 continue;
@@ -41,7 +49,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     newly_offline.extend(is_new.then_some(replica));
                 }
                 KafkaError::NONE => {
-                    self.context.set_replica_on_offline_dir(&replica, false);
+                    if self.context.set_replica_on_offline_dir(&replica, false) {
+                        back = Back::Some;
+                    }
                 }
                 // An equal or older epoch (the normal answer to a repeat), or a replica that the broker doesn't host.
                 _ => {}
@@ -54,6 +64,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 from.broker, newly_offline.len(), newly_offline[0].partition
             );
             self.on_replicas_become_offline(newly_offline).await?;
+        }
+        if back == Back::Some {
+            self.resume_deletions().await?;
         }
         Ok(None)
     }
@@ -72,10 +85,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_stop_replica_response(
         &mut self,
         from: Incarnation,
-        _deleted: &[TopicPartition],
+        deleted: &[TopicPartition],
         response: &PartitionErrors,
     ) -> Result<Option<Stop>, ZkFault> {
-        if response.error.is_none() || !self.is_current(from) {
+        if !self.is_current(from) {
+            return Ok(None);
+        }
+        self.on_replicas_deleted(from.broker, deleted, response)
+            .await?;
+        if response.error.is_none() {
             return Ok(None);
         }
         self.look_again_after(from, "StopReplica", response.error)

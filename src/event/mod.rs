@@ -46,6 +46,8 @@ pub enum ControllerEvent {
     TopicChange,
     /// `/brokers/topics/T` changed.
     PartitionModifications(TopicName),
+    /// `/admin/delete_topics` has other children.
+    TopicDeletion,
     /// `/isr_change_notification` has children.
     IsrChangeNotification,
     /// `/log_dir_event_notification` has children.
@@ -260,6 +262,7 @@ impl ControllerEvent {
                 | Self::BrokerModifications(_)
                 | Self::TopicChange
                 | Self::PartitionModifications(_)
+                | Self::TopicDeletion
                 | Self::IsrChangeNotification
                 | Self::LogDirEventNotification
                 | Self::PreferredReplicaElection
@@ -283,7 +286,9 @@ impl ControllerEvent {
                 ControllerState::BrokerChange
             }
             Self::TopicChange | Self::PartitionModifications(_) => ControllerState::TopicChange,
-            Self::StopReplicaResponseReceived { .. } => ControllerState::TopicDeletion,
+            Self::TopicDeletion | Self::StopReplicaResponseReceived { .. } => {
+                ControllerState::TopicDeletion
+            }
             Self::IsrChangeNotification | Self::AlterPartitionReceived { .. } => {
                 ControllerState::IsrChange
             }
