@@ -248,10 +248,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             ControllerEvent::StopReplicaResponseReceived {
                 from,
+                controller_epoch,
                 deleted,
                 response,
             } => {
-                self.process_stop_replica_response(from, &deleted, &response)
+                self.process_stop_replica_response(from, controller_epoch, &deleted, &response)
                     .await
             }
             ControllerEvent::DepartureDue(of) => {

@@ -8,15 +8,8 @@ use tracing::{error, info};
 use super::{KafkaController, Stop, log};
 use crate::effect::{Incarnation, PartitionErrors, TopicReference};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
-use crate::model::{KafkaError, Replica, TopicName, TopicPartition};
+use crate::model::{ControllerEpoch, KafkaError, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
-
-/// Whether replicas came back from a failed log directory.
-#[derive(PartialEq, Eq)]
-enum Back {
-    Nobody,
-    Some,
-}
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_leader_and_isr_response(
@@ -34,7 +27,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .await;
         }
         let mut newly_offline = Vec::new();
-        let mut back = Back::Nobody;
+        let mut returned = Vec::new();
         for (topic, partition, error) in response.partitions {
             let Some(topic) = self.resolve(&topic) else {
                 continue;
@@ -49,9 +42,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     newly_offline.extend(is_new.then_some(replica));
                 }
                 KafkaError::NONE => {
-                    if self.context.set_replica_on_offline_dir(&replica, false) {
-                        back = Back::Some;
-                    }
+                    let came_back = self.context.set_replica_on_offline_dir(&replica, false);
+                    returned.extend(came_back.then_some(replica));
                 }
                 // An equal or older epoch (the normal answer to a repeat), or a replica that the broker doesn't host.
                 _ => {}
@@ -65,7 +57,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             );
             self.on_replicas_become_offline(newly_offline).await?;
         }
-        if back == Back::Some {
+        if !returned.is_empty() {
             self.resume_deletions().await?;
         }
         Ok(None)
@@ -85,10 +77,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_stop_replica_response(
         &mut self,
         from: Incarnation,
+        controller_epoch: ControllerEpoch,
         deleted: &[TopicPartition],
         response: &PartitionErrors,
     ) -> Result<Option<Stop>, ZkFault> {
-        if !self.is_current(from) {
+        if !self.is_current(from) || self.term()?.epoch != controller_epoch {
             return Ok(None);
         }
         self.on_replicas_deleted(from.broker, deleted, response)

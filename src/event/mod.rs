@@ -11,8 +11,8 @@ pub use sink::EventSink;
 
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
-    BrokerEpoch, BrokerId, BrokerIds, KafkaError, LeaderEpoch, LeaderRecoveryState, PartitionEpoch,
-    TopicName, TopicPartition,
+    BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderEpoch,
+    LeaderRecoveryState, PartitionEpoch, TopicName, TopicPartition,
 };
 use crate::port::BrokerSurvey;
 
@@ -75,6 +75,8 @@ pub enum ControllerEvent {
     StopReplicaResponseReceived {
         /// Who answered.
         from: Incarnation,
+        /// The term in which it was asked. An answer to an earlier one says nothing of what was sent since.
+        controller_epoch: ControllerEpoch,
         /// The partitions that were to be deleted.
         deleted: Vec<TopicPartition>,
         /// What it said.

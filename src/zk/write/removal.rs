@@ -195,3 +195,41 @@ fn refused_or_changed(why: String) -> ZkOutcome {
         ZkOutcome::Refused(why)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zk::write::{doomed, performed};
+    use zookeeper_client::Stat;
+
+    fn node(version: i32, czxid: i64) -> Node {
+        let stat = Stat {
+            czxid,
+            mzxid: czxid,
+            pzxid: czxid,
+            ctime: 0,
+            mtime: 0,
+            version,
+            cversion: 0,
+            aversion: 0,
+            ephemeral_owner: 0,
+            data_length: 0,
+            num_children: 0,
+        };
+        Node::Found(Vec::new(), stat)
+    }
+
+    #[test]
+    fn a_topic_made_anew_while_the_answer_was_lost_is_not_deleted_again() {
+        let deletion = Operation::DeleteRead("/brokers/topics/t".to_owned(), 1, 7);
+        let done = Some(ZkOutcome::Written { version: 0 });
+        assert_eq!(performed(&deletion, &Node::Missing), done);
+        assert_eq!(performed(&deletion, &node(0, 8)), done, "made anew");
+        assert_eq!(performed(&deletion, &node(1, 8)), done, "made anew");
+        assert_eq!(performed(&deletion, &node(1, 7)), None, "still to be done");
+        let changed = Some(ZkOutcome::VersionConflict);
+        assert_eq!(performed(&deletion, &node(2, 7)), changed);
+        assert_eq!(doomed(&deletion, &node(2, 7)), changed);
+        assert_eq!(doomed(&deletion, &Node::Missing), Some(ZkOutcome::Missing));
+    }
+}

@@ -4,7 +4,7 @@
 use klamm::controller::ControllerSettings;
 use klamm::effect::{PartitionErrors, TopicReference};
 use klamm::event::ControllerEvent;
-use klamm::model::{BrokerId, KafkaError, TopicName};
+use klamm::model::{BrokerId, ControllerEpoch, KafkaError, TopicName};
 use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::{World, partition};
 
@@ -402,6 +402,7 @@ fn an_answer_without_partitions_counts_as_a_refusal_and_is_tried_again() {
     let queue = world.klamm().queue.clone();
     queue.put(ControllerEvent::StopReplicaResponseReceived {
         from,
+        controller_epoch: ControllerEpoch(1),
         deleted: vec![partition("t-0"), partition("t-1")],
         response: PartitionErrors {
             error: KafkaError::NONE,
@@ -437,6 +438,7 @@ fn a_refused_stop_replica_is_sent_again_with_the_next_sweep() {
         };
         let refused = ControllerEvent::StopReplicaResponseReceived {
             from,
+            controller_epoch: ControllerEpoch(1),
             deleted: vec![partition("t-0"), partition("t-1")],
             response: PartitionErrors {
                 error: top_level,
@@ -474,6 +476,7 @@ fn an_answer_of_an_older_incarnation_deletes_nothing() {
     let at = partition("t-0");
     let late = ControllerEvent::StopReplicaResponseReceived {
         from: old,
+        controller_epoch: ControllerEpoch(1),
         deleted: vec![at.clone(), partition("t-1")],
         response: PartitionErrors {
             error: KafkaError::NONE,
@@ -489,6 +492,40 @@ fn an_answer_of_an_older_incarnation_deletes_nothing() {
     world.resume(2);
     world.settle();
     assert_eq!(traces(&world, "t"), [""; 0]);
+}
+
+/// Goal: what a broker deleted in a term that is over doesn't count in the next, in which it was told of the topic again.
+#[test]
+fn an_answer_to_an_earlier_term_deletes_nothing() {
+    let mut world = led();
+    world.pause(2);
+    mark(&world, "t");
+    world.settle();
+    world.klamm().expire_session();
+    // The paused broker is silent to the survey, too.
+    world.advance(30_000);
+    assert!(world.klamm().is_active());
+    assert_eq!(world.controller_epoch(), 2);
+    let at = partition("t-0");
+    let of_term = |controller_epoch, incarnation| ControllerEvent::StopReplicaResponseReceived {
+        from: incarnation,
+        controller_epoch: ControllerEpoch(controller_epoch),
+        deleted: vec![at.clone(), partition("t-1")],
+        response: PartitionErrors {
+            error: KafkaError::NONE,
+            partitions: vec![
+                (TopicReference::Name(at.topic.clone()), 0, KafkaError::NONE),
+                (TopicReference::Name(at.topic.clone()), 1, KafkaError::NONE),
+            ],
+        },
+    };
+    let incarnation = world.incarnation(2);
+    world.klamm().queue.put(of_term(1, incarnation));
+    world.settle();
+    assert!(world.topic("t").is_some());
+    world.klamm().queue.put(of_term(2, incarnation));
+    world.settle();
+    assert!(world.topic("t").is_none());
 }
 
 #[test]
