@@ -270,7 +270,7 @@ pub fn tell(
 /// What became of the replicas that a broker was told to delete.
 ///
 /// An answer that leaves a partition out, or that is an error as a whole, has deleted nothing: upstream takes no notice
-/// of the former and the deletion hangs. Returns the topics whose reason to wait is news.
+/// of the former and the deletion hangs. One that names a failed log directory is remembered as such. Returns the topics whose reason to wait is news.
 pub fn take_answer(
     context: &mut ControllerContext,
     broker: BrokerId,
@@ -309,6 +309,11 @@ pub fn take_answer(
             continue;
         }
         context.put_replica_state(&replica, ReplicaState::DeletionIneligible);
+        if error == KafkaError::KAFKA_STORAGE_ERROR {
+            // The broker says the same of it in its answers to LeaderAndIsr, and so it says when that is over.
+            context.set_replica_on_offline_dir(&replica, true);
+            continue;
+        }
         let why = Ineligible::StopReplicaRefused { broker, error };
         if context.mark_ineligible_for_deletion(&partition.topic, why.clone()) {
             news.push((partition.topic.clone(), why));

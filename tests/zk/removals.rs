@@ -8,6 +8,8 @@ use klamm::port::{Zk, ZkFault};
 use crate::harness::*;
 use crate::proxy::Proxy;
 
+/// How far into a removal its connection is cut.
+const CUT_PACE: std::time::Duration = std::time::Duration::from_millis(5);
 const GONE: ZkOutcome = ZkOutcome::Written { version: 0 };
 
 /// Configurations and requests for these topics.
@@ -158,7 +160,7 @@ async fn a_removal_goes_through_cuts() {
         let writes: Vec<ZkWrite> = pair.iter().cloned().map(ZkWrite::DeleteTopic).collect();
         proxy.swallow_next_answer();
         let cutting = async {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(CUT_PACE).await;
             proxy.cut();
         };
         let (outcomes, ()) = tokio::join!(cluster.zk.write(&term, &writes), cutting);

@@ -233,7 +233,8 @@ fn answer(error: i16, partitions: &[(i32, i16)]) -> PartitionErrors {
 fn only_an_answer_that_names_a_partition_without_error_has_deleted_it() {
     let table = [
         (answer(0, &[(0, 0)]), DeletionSuccessful, None),
-        (answer(0, &[(0, 56)]), DeletionIneligible, Some(56)),
+        (answer(0, &[(0, 3)]), DeletionIneligible, Some(3)),
+        (answer(0, &[(0, 56)]), DeletionIneligible, None),
         (answer(0, &[]), DeletionIneligible, Some(-1)),
         (answer(0, &[(1, 0)]), DeletionIneligible, Some(-1)),
         (answer(11, &[]), DeletionIneligible, Some(11)),
@@ -254,6 +255,8 @@ fn only_an_answer_that_names_a_partition_without_error_has_deleted_it() {
         });
         assert_eq!(news.into_iter().next().map(|(_, why)| why), expected);
         assert_eq!(context.replica_state(&replica(&t0(), 1)), DeletionStarted);
+        let is_on_failed_dir = !context.is_replica_online(BrokerId(2), &t0());
+        assert_eq!(is_on_failed_dir, response == answer(0, &[(0, 56)]));
     }
 }
 

@@ -182,6 +182,24 @@ fn a_broker_that_dies_while_it_deletes_halts_the_deletion_and_its_return_resumes
 }
 
 #[test]
+fn a_broker_that_returns_while_others_still_delete_is_told_when_they_have() {
+    let mut world = led();
+    world.pause(1);
+    world.pause(2);
+    mark(&world, "t");
+    world.settle();
+    world.kill(2);
+    world.settle();
+    world.start_broker(2);
+    world.settle();
+    assert!(has_log(&world, 2, "t-0"));
+    assert!(world.topic("t").is_some());
+    world.resume(1);
+    world.settle();
+    assert_eq!(traces(&world, "t"), [""; 0]);
+}
+
+#[test]
 fn a_broker_that_bounces_while_it_deletes_is_told_again() {
     let mut world = led();
     world.pause(2);
@@ -424,7 +442,7 @@ fn an_answer_without_partitions_counts_as_a_refusal_and_is_tried_again() {
 #[test]
 fn a_refused_stop_replica_is_sent_again_with_the_next_sweep() {
     for (top_level, of_partition) in [
-        (KafkaError::NONE, KafkaError::KAFKA_STORAGE_ERROR),
+        (KafkaError::NONE, KafkaError::FENCED_LEADER_EPOCH),
         (KafkaError::UNKNOWN_SERVER_ERROR, KafkaError::NONE),
     ] {
         let mut world = led();
@@ -559,13 +577,17 @@ fn a_failed_log_directory_halts_a_deletion_until_its_broker_restarts() {
 
 /// The directory fails while the deletion runs, and nobody noticed before the broker was asked.
 #[test]
-fn a_broker_that_answers_with_a_storage_error_is_asked_again() {
+fn a_broker_that_answers_with_a_storage_error_is_asked_again_after_its_restart() {
     let mut world = led();
     world.broker_mut(2, |broker| broker.fail_log_dir(&[partition("t-0")]));
     mark(&world, "t");
     world.settle();
     let why = waits_for(&mut world, "t").unwrap();
-    assert!(why.contains("KAFKA_STORAGE_ERROR"), "{why}");
+    assert!(why.contains("log directory of broker 2"), "{why}");
+    world.told();
+    world.advance(180_000);
+    let told = world.told();
+    assert!(!told.iter().any(|line| line.contains("delet")), "{told:?}");
     world.bounce(2);
     world.settle();
     assert_eq!(traces(&world, "t"), [""; 0]);
