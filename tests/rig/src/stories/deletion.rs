@@ -9,6 +9,7 @@ use super::acts::{self, PATIENCE, seconds};
 use super::{Choice, Leading, Pace, Story};
 use crate::cluster::Cluster;
 use crate::klamm::FIRST_ID;
+use crate::log_rule::Listed;
 use crate::teller::{Teller, Told};
 use crate::wait::Seen;
 
@@ -25,7 +26,20 @@ pub const TOPIC_DELETION: Story = Story {
     plan: |choice| Choice::mixed(choice).with_property("log.segment.delete.delay.ms", "200"),
     tell: topic_deletion,
     klamm_may_log: &[],
-    brokers_may_log: &[],
+    brokers_may_log: &[
+        Listed {
+            fragments: &["Error when sending leader epoch request", "ReplicaFetcher"],
+            reason: "1.1: a fetcher is stopped, with its topic, while it asks its leader something",
+        },
+        Listed {
+            fragments: &["Unexpected error from", "CancelledKeyException"],
+            reason: "1.1: the same, told by its connection",
+        },
+        Listed {
+            fragments: &["[Controller id=", "to ReplicaDeletionIneligible failed"],
+            reason: "a Java controller is told of a dead replica of a topic to be deleted",
+        },
+    ],
 };
 
 fn topic_deletion(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
