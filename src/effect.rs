@@ -191,6 +191,15 @@ pub enum ZkWrite {
         /// Its new content, and the version that it was read under.
         znode: TopicZnode,
     },
+    /// Delete all of `/brokers/topics/T`, `/config/topics/T` and `/admin/delete_topics/T`. What is below the topic's node
+    /// goes first; the three themselves go in one transaction, so that nobody sees one without the others. Cut off
+    /// anywhere, the topic's node and the request to delete it are there for the next try. `Missing`: none of it was there.
+    DeleteTopic(TopicName),
+    /// Delete `/config/topics/T` and `/admin/delete_topics/T`, in one transaction: all that a Java controller left of a
+    /// deletion that was cut off.
+    DeleteTopicRemains(TopicName),
+    /// Delete `/admin/delete_topics/T`: the request alone.
+    DeleteTopicDeletion(TopicName),
     /// Delete `/isr_change_notification/NAME`.
     DeleteIsrChangeNotification(NotificationName),
     /// Delete `/log_dir_event_notification/NAME`.

@@ -152,7 +152,7 @@ pub trait Zk {
     ) -> Result<Vec<Read<ElectionConfig>>, ZkFault>;
     /// `/config/brokers/<default>`.
     async fn default_broker_config(&self) -> Result<Read<ElectionConfig>, ZkFault>;
-    /// Names below `/admin/delete_topics`.
+    /// Names below `/admin/delete_topics`; arms it.
     async fn topic_deletions(&self) -> Result<Vec<TopicName>, ZkFault>;
     /// `/isr_change_notification`; arms it.
     async fn isr_change_notifications(

@@ -28,8 +28,8 @@ use crate::effect::{
 };
 use crate::event::ControllerEvent;
 use crate::model::{
-    Broker, BrokerEpoch, BrokerId, InterBrokerProtocol, KafkaError, LeaderRecoveryState, TopicId,
-    TopicName, TopicPartition,
+    Broker, BrokerEpoch, BrokerId, ControllerEpoch, InterBrokerProtocol, KafkaError,
+    LeaderRecoveryState, TopicId, TopicName, TopicPartition,
 };
 
 /// From this version on LeaderAndIsr names topics by id, and its answers name them by nothing else.
@@ -243,6 +243,7 @@ impl BrokerRequest {
                     (topic, partition, KafkaError(code))
                 };
                 Ok(BrokerAnswer::StopReplica {
+                    controller_epoch: ControllerEpoch(self.head.controller.controller_epoch),
                     deleted: deleted_partitions(topics),
                     response: PartitionErrors {
                         error: KafkaError(outcome.error_code),
@@ -260,6 +261,7 @@ pub(super) enum BrokerAnswer {
     LeaderAndIsr(PartitionErrors),
     UpdateMetadata(KafkaError),
     StopReplica {
+        controller_epoch: ControllerEpoch,
         deleted: Vec<TopicPartition>,
         response: PartitionErrors,
     },
@@ -286,7 +288,11 @@ impl BrokerAnswer {
             BrokerAnswer::UpdateMetadata(error) => {
                 Some(ControllerEvent::UpdateMetadataResponseReceived { from, error })
             }
-            BrokerAnswer::StopReplica { deleted, response } => {
+            BrokerAnswer::StopReplica {
+                controller_epoch,
+                deleted,
+                response,
+            } => {
                 let all_well = response.error.is_none()
                     && response
                         .partitions
@@ -297,6 +303,7 @@ impl BrokerAnswer {
                 }
                 Some(ControllerEvent::StopReplicaResponseReceived {
                     from,
+                    controller_epoch,
                     deleted,
                     response,
                 })

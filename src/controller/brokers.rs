@@ -10,6 +10,7 @@ use tracing::info;
 use super::{KafkaController, Stop, log};
 use crate::effect::{Read, ZkWrite};
 use crate::machine::candidacy::{Unfit, Verdict};
+use crate::machine::deletion;
 use crate::machine::membership::{self, BrokerDiff};
 use crate::machine::own_broker;
 use crate::machine::partition::{self, LocalPartitionStep};
@@ -114,9 +115,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         known.retain(|partition| !self.context.is_queued_for_deletion(&partition.topic));
         self.send_update_metadata(&ids, &known);
         // 4. They hear what they host.
-        let replicas: Vec<Replica> = ids
-            .iter()
-            .flat_map(|id| self.context.replicas_on(*id))
+        self.probe_replicas_on(&ids);
+        // 5. What could not be led may be now, and so may what had nobody to be placed on.
+        self.trigger_online_partition_state_change().await?;
+        let unplaced: Vec<TopicName> = std::mem::take(&mut self.unplaced_topics)
+            .into_iter()
+            .collect();
+        self.process_partition_modifications(&unplaced).await?;
+        self.resume_deletions_on(&ids).await
+    }
+
+    /// Tells brokers of all that they host, as it is. Those that were told to delete a replica host it no more.
+    fn probe_replicas_on(&mut self, ids: &[BrokerId]) {
+        let replicas = ids.iter().flat_map(|id| self.context.replicas_on(*id));
+        let replicas: Vec<Replica> = replicas
+            .filter(|replica| !deletion::is_told(self.context.replica_state(replica)))
             .collect();
         let mut batch = ControllerBrokerRequestBatch::new();
         let refused = replica::handle_state_changes(
@@ -127,12 +140,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         );
         self.log_refused(&refused);
         self.send(batch);
-        // 5. What could not be led may be now, and so may what had nobody to be placed on.
-        self.trigger_online_partition_state_change().await?;
-        let unplaced: Vec<TopicName> = std::mem::take(&mut self.unplaced_topics)
-            .into_iter()
-            .collect();
-        self.process_partition_modifications(&unplaced).await
     }
 
     async fn on_broker_failure(&mut self, ids: &[BrokerId]) -> Result<(), ZkFault> {
@@ -173,9 +180,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if !of_kept.is_empty() {
             self.change_and_send(OfflineChange::new(of_kept)).await?;
         }
-        if !of_deleted.is_empty() {
-            self.change_and_send(OfflineChange::new(of_deleted)).await?;
-        }
+        self.fail_deletions(of_deleted).await?;
         if !informed {
             // Nobody was told that a broker is gone (KAFKA-13225).
             let brokers = self.registered_ids();
@@ -256,19 +261,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         if !brokers.is_empty() {
             info!(target: log::CONTROLLER, "Handling log directory failure for brokers {}", join(brokers.iter().copied()));
-            let replicas: Vec<Replica> = brokers
-                .iter()
-                .flat_map(|id| self.context.replicas_on(*id))
-                .collect();
-            let mut batch = ControllerBrokerRequestBatch::new();
-            let refused = replica::handle_state_changes(
-                &mut self.context,
-                &replicas,
-                LocalReplicaStep::Online,
-                &mut batch,
-            );
-            self.log_refused(&refused);
-            self.send(batch);
+            let brokers: Vec<BrokerId> = brokers.into_iter().collect();
+            self.probe_replicas_on(&brokers);
         }
         let writes: Vec<ZkWrite> = notices
             .into_iter()

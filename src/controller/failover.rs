@@ -63,6 +63,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.protocol(), read_at_ms - began_at_ms, ready_at_ms - read_at_ms
         );
         self.start_timers();
+        self.resume_deletions().await?;
         // Asked for under an earlier controller, which may not have come to it.
         self.process_preferred_replica_election().await
     }
@@ -174,26 +175,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         let names = self.list_topics().await?;
         self.take_in_topics(names, Unknown::MayHaveState).await?;
-        Ok(())
-    }
-
-    /// Topics that are to be deleted get no leaders meanwhile, as upstream.
-    async fn queue_pending_deletions(&mut self) -> Result<(), ZkFault> {
-        let topics = self.ports.zk.topic_deletions().await?;
-        let known: Vec<TopicName> = topics
-            .into_iter()
-            .filter(|topic| self.context.topic(topic).is_some())
-            .collect();
-        for topic in &known {
-            self.context.queue_for_deletion(topic);
-        }
-        if !known.is_empty() {
-            warn!(
-                target: log::CONTROLLER,
-                "{} topics wait for deletion (/admin/delete_topics), {} first: this klamm deletes no topics; a Java controller does as soon as it has the role (`klamm handback`)",
-                known.len(), known[0]
-            );
-        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! Upstream: `KafkaController.scala`.
 
 mod brokers;
+mod deletion;
 mod elections;
 mod failover;
 mod isr;
@@ -53,6 +54,8 @@ pub struct ControllerSettings {
     pub protocol: Option<InterBrokerProtocol>,
     /// `unclean.leader.election.enable` in the configuration file.
     pub unclean_leader_election_enable: bool,
+    /// `delete.topic.enable`.
+    pub delete_topic_enable: bool,
     /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
     pub anti_entropy_period_ms: u64,
     /// `None`: `auto.leader.rebalance.enable` is false.
@@ -224,6 +227,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .process_partition_modifications(&[topic])
                 .await
                 .map(none),
+            ControllerEvent::TopicDeletion => self.process_topic_deletion().await.map(none),
             ControllerEvent::IsrChangeNotification => {
                 self.process_isr_change_notification().await.map(none)
             }
@@ -244,10 +248,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             ControllerEvent::StopReplicaResponseReceived {
                 from,
+                controller_epoch,
                 deleted,
                 response,
             } => {
-                self.process_stop_replica_response(from, &deleted, &response)
+                self.process_stop_replica_response(from, controller_epoch, &deleted, &response)
                     .await
             }
             ControllerEvent::DepartureDue(of) => {

@@ -8,7 +8,7 @@ use tracing::{error, info};
 use super::{KafkaController, Stop, log};
 use crate::effect::{Incarnation, PartitionErrors, TopicReference};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
-use crate::model::{KafkaError, Replica, TopicName, TopicPartition};
+use crate::model::{ControllerEpoch, KafkaError, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -27,6 +27,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .await;
         }
         let mut newly_offline = Vec::new();
+        let mut returned = Vec::new();
         for (topic, partition, error) in response.partitions {
             let Some(topic) = self.resolve(&topic) else {
                 continue;
@@ -41,7 +42,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     newly_offline.extend(is_new.then_some(replica));
                 }
                 KafkaError::NONE => {
-                    self.context.set_replica_on_offline_dir(&replica, false);
+                    let came_back = self.context.set_replica_on_offline_dir(&replica, false);
+                    returned.extend(came_back.then_some(replica));
                 }
                 // An equal or older epoch (the normal answer to a repeat), or a replica that the broker doesn't host.
                 _ => {}
@@ -54,6 +56,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 from.broker, newly_offline.len(), newly_offline[0].partition
             );
             self.on_replicas_become_offline(newly_offline).await?;
+        }
+        if !returned.is_empty() {
+            self.resume_deletions().await?;
         }
         Ok(None)
     }
@@ -72,10 +77,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_stop_replica_response(
         &mut self,
         from: Incarnation,
-        _deleted: &[TopicPartition],
+        controller_epoch: ControllerEpoch,
+        deleted: &[TopicPartition],
         response: &PartitionErrors,
     ) -> Result<Option<Stop>, ZkFault> {
-        if response.error.is_none() || !self.is_current(from) {
+        if !self.is_current(from) || self.term()?.epoch != controller_epoch {
+            return Ok(None);
+        }
+        self.on_replicas_deleted(from.broker, deleted, response)
+            .await?;
+        if response.error.is_none() {
             return Ok(None);
         }
         self.look_again_after(from, "StopReplica", response.error)

@@ -73,6 +73,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.ports.clock.schedule(0, ControllerEvent::BrokerChange);
         }
         self.process_topic_change().await?;
+        self.sweep_deletions().await?;
         self.process_isr_change_notification().await?;
         self.process_log_dir_event_notification().await?;
         self.process_preferred_replica_election().await

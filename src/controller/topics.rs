@@ -147,6 +147,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     fn amend(&mut self, mut intakes: Vec<Intake>, load: &mut Load) -> Vec<Intake> {
         for intake in &mut intakes {
             self.amend_topic_id(intake);
+            self.undo_growth_of_deleted(intake);
             let new = std::mem::take(&mut intake.new);
             for (partition, assignment) in new {
                 let has_state = self.context.leadership(&partition).is_some();
@@ -188,6 +189,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             None if self.context.protocol().has_topic_ids() => Some(self.ports.clock.topic_id()),
             None => return,
         };
+        intake.amended = true;
+    }
+
+    /// A topic that is being deleted doesn't grow: nobody would be told to delete what was added (KAFKA-6612).
+    fn undo_growth_of_deleted(&self, intake: &mut Intake) {
+        let topic = &intake.topic;
+        if intake.new.is_empty() || !self.context.is_queued_for_deletion(topic) {
+            return;
+        }
+        info!(
+            target: log::CONTROLLER,
+            "{} new partitions of topic {topic}, which is being deleted, are not created, and taken out of /brokers/topics/{topic} again",
+            intake.new.len()
+        );
+        for (added, _) in std::mem::take(&mut intake.new) {
+            intake.znode.partitions.remove(&added.partition);
+        }
         intake.amended = true;
     }
 
@@ -261,12 +279,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         partitions: Vec<TopicPartition>,
     ) -> Result<(), ZkFault> {
-        let (deleting, partitions): (Vec<_>, Vec<_>) = partitions
-            .into_iter()
-            .partition(|partition| self.context.is_queued_for_deletion(&partition.topic));
-        if let Some(first) = deleting.first() {
-            info!(target: log::CONTROLLER, "{} new partitions of topics being deleted are not created, {first} first", deleting.len());
-        }
         if partitions.is_empty() {
             return Ok(());
         }
@@ -340,7 +352,7 @@ impl Intake {
 }
 
 /// The first names and how many more: a line must stay readable at ten thousand topics.
-fn list(topics: &[TopicName]) -> String {
+pub(super) fn list(topics: &[TopicName]) -> String {
     const SHOWN: usize = 20;
     let shown: Vec<&str> = topics.iter().take(SHOWN).map(TopicName::as_str).collect();
     match topics.len().saturating_sub(SHOWN) {

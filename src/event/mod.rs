@@ -11,8 +11,8 @@ pub use sink::EventSink;
 
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
-    BrokerEpoch, BrokerId, BrokerIds, KafkaError, LeaderEpoch, LeaderRecoveryState, PartitionEpoch,
-    TopicName, TopicPartition,
+    BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderEpoch,
+    LeaderRecoveryState, PartitionEpoch, TopicName, TopicPartition,
 };
 use crate::port::BrokerSurvey;
 
@@ -46,6 +46,8 @@ pub enum ControllerEvent {
     TopicChange,
     /// `/brokers/topics/T` changed.
     PartitionModifications(TopicName),
+    /// `/admin/delete_topics` has other children.
+    TopicDeletion,
     /// `/isr_change_notification` has children.
     IsrChangeNotification,
     /// `/log_dir_event_notification` has children.
@@ -73,6 +75,8 @@ pub enum ControllerEvent {
     StopReplicaResponseReceived {
         /// Who answered.
         from: Incarnation,
+        /// The term in which it was asked. An answer to an earlier one says nothing of what was sent since.
+        controller_epoch: ControllerEpoch,
         /// The partitions that were to be deleted.
         deleted: Vec<TopicPartition>,
         /// What it said.
@@ -260,6 +264,7 @@ impl ControllerEvent {
                 | Self::BrokerModifications(_)
                 | Self::TopicChange
                 | Self::PartitionModifications(_)
+                | Self::TopicDeletion
                 | Self::IsrChangeNotification
                 | Self::LogDirEventNotification
                 | Self::PreferredReplicaElection
@@ -283,7 +288,9 @@ impl ControllerEvent {
                 ControllerState::BrokerChange
             }
             Self::TopicChange | Self::PartitionModifications(_) => ControllerState::TopicChange,
-            Self::StopReplicaResponseReceived { .. } => ControllerState::TopicDeletion,
+            Self::TopicDeletion | Self::StopReplicaResponseReceived { .. } => {
+                ControllerState::TopicDeletion
+            }
             Self::IsrChangeNotification | Self::AlterPartitionReceived { .. } => {
                 ControllerState::IsrChange
             }

@@ -75,6 +75,7 @@ fn is_legal(from: ReplicaState, to: ReplicaState) -> bool {
 /// | nobody would be left in sync | the set as it is, leader −1 if it led, leader epoch one higher | the new state |
 /// | replica not in the in-sync set | nothing | the state as it is |
 /// | no leadership known | nothing | who is alive |
+/// | missing, the topic is queued for deletion | nothing: there is no set to leave | nothing |
 ///
 /// **Several replicas of one partition** go in one write and one leader epoch; upstream goes broker by broker and writes
 /// as often. Where all in-sync replicas go at once, all of them stay in the set: none could have written without the
@@ -211,7 +212,7 @@ impl StateChange for OfflineChange {
                         }
                     }
                 }
-                Ok((_, None)) => refuse_missing(context, at, &mut decision.refused),
+                Ok((_, None)) => refuse_missing(at, &mut decision.refused),
                 Err(reason) => decision.refused.push(Refused {
                     partition: at.clone(),
                     reason,
@@ -228,10 +229,15 @@ impl StateChange for OfflineChange {
         outcomes: &[ZkOutcome],
         batch: &mut ControllerBrokerRequestBatch,
     ) -> Applied {
-        let mut applied = Applied {
-            refused: decision.refused,
-            ..Applied::default()
-        };
+        let mut applied = Applied::default();
+        for refused in decision.refused {
+            match refused.reason {
+                Refusal::StateMissing => {
+                    self.settle_missing(context, refused.partition, &mut applied)
+                }
+                _ => applied.refused.push(refused),
+            }
+        }
         for (at, state, recipients) in decision.unchanged {
             let leaving = self.valid(context, &at);
             Self::settle(context, &at, &leaving, state, &recipients, batch);
@@ -252,8 +258,12 @@ impl StateChange for OfflineChange {
                     applied.done.push(at);
                 }
                 Written::LostRace => applied.retry.push(at),
-                Written::Not(Refusal::StateMissing) => {
-                    refuse_missing(context, &at, &mut applied.refused);
+                Written::Not(Refusal::StateMissing)
+                    if context.is_queued_for_deletion(&at.topic) =>
+                {
+                    let leaving = self.valid(context, &at);
+                    put_states(context, &at, &leaving, ReplicaState::Offline);
+                    applied.done.push(at);
                 }
                 Written::Not(reason) => applied.refused.push(Refused {
                     partition: at,
@@ -280,6 +290,23 @@ impl StateChange for OfflineChange {
 }
 
 impl OfflineChange {
+    /// The state of one partition is missing: an error, unless its topic is being deleted. There is no set to leave then,
+    /// and the deletion must not wait for one.
+    fn settle_missing(
+        &self,
+        context: &mut ControllerContext,
+        at: TopicPartition,
+        applied: &mut Applied,
+    ) {
+        if context.is_queued_for_deletion(&at.topic) {
+            let leaving = self.valid(context, &at);
+            put_states(context, &at, &leaving, ReplicaState::Offline);
+            applied.done.push(at);
+        } else {
+            refuse_missing(&at, &mut applied.refused);
+        }
+    }
+
     /// Replicas of partitions that nobody was told of yet: no in-sync set loses them, but brokers hear who is alive.
     fn settle_unled(
         &self,
@@ -350,14 +377,11 @@ fn others(context: &ControllerContext, at: &TopicPartition, leaving: &[BrokerId]
     replicas.filter(|id| !leaving.contains(id)).collect()
 }
 
-/// A state that is missing is no news of a topic that is being deleted.
-fn refuse_missing(context: &ControllerContext, at: &TopicPartition, refused: &mut Vec<Refused>) {
-    if !context.is_queued_for_deletion(&at.topic) {
-        refused.push(Refused {
-            partition: at.clone(),
-            reason: Refusal::StateMissing,
-        });
-    }
+fn refuse_missing(at: &TopicPartition, refused: &mut Vec<Refused>) {
+    refused.push(Refused {
+        partition: at.clone(),
+        reason: Refusal::StateMissing,
+    });
 }
 
 fn refuse_step(context: &ControllerContext, replica: Replica, to: ReplicaState) -> Refused {

@@ -52,7 +52,7 @@ impl ControllerBrokerRequestBatch {
     ///
     /// The last state added for a broker wins; `is_new` sticks. Nothing is added where no leadership is known. Recipients
     /// that don't host the partition are left out: brokers up to 3.0 mark a partition as failed that they are told of
-    /// without hosting it, until they restart.
+    /// without hosting it, until they restart. So are those that were told to delete it: they would make it anew.
     pub fn add_leader_and_isr(
         &mut self,
         context: &ControllerContext,
@@ -68,7 +68,8 @@ impl ControllerBrokerRequestBatch {
         };
         let hosting = recipients
             .iter()
-            .filter(|id| found.assignment.replicas.contains(**id));
+            .filter(|id| found.assignment.replicas.contains(**id))
+            .filter(|id| !deletion::is_told(found.replica_state(**id)));
         for id in hosting {
             let entry = LeaderAndIsrPartition {
                 partition: partition.partition,

@@ -13,7 +13,7 @@ use super::exposition::{Exposition, Kind, Label, TimerSeries};
 use super::instruments::{Counter, Gauge, Timer, lock};
 use crate::event::ControllerState;
 use crate::model::BrokerId;
-use crate::state::{ControllerSnapshot, Gauges};
+use crate::state::{ControllerSnapshot, Gauges, Ineligible};
 
 /// `ZkMigrationState` of every broker and controller that is not on its way to KRaft.
 const MIGRATION_STATE_ZOOKEEPER: i64 = 4;
@@ -136,6 +136,8 @@ pub struct Metrics {
     pub replicas_to_delete_count: Gauge,
     pub topics_ineligible_to_delete_count: Gauge,
     pub replicas_ineligible_to_delete_count: Gauge,
+    /// Deletions of topics that wait, by reason.
+    topic_deletions_waiting: [Gauge; Ineligible::LABELS.len()],
     /// Live brokers.
     pub active_broker_count: Gauge,
     /// Elections of a leader from outside of the in-sync set, since the process started.
@@ -220,6 +222,10 @@ impl Metrics {
             .set(gauges.topics_ineligible_to_delete);
         self.replicas_ineligible_to_delete_count
             .set(gauges.replicas_ineligible_to_delete);
+        let waiting = gauges.deletions_waiting.into_iter();
+        for (gauge, count) in self.topic_deletions_waiting.iter().zip(waiting) {
+            gauge.set(count);
+        }
         self.active_broker_count.set(gauges.active_brokers);
         self.assignments_naming_klamm_partitions
             .set(gauges.assignments_naming_klamm);
@@ -440,6 +446,15 @@ impl Metrics {
             "Partitions with a state whose assignment names a klamm, which can hold no replica.",
             self.assignments_naming_klamm_partitions.get(),
         );
+        let name = "klamm_topic_deletions_waiting";
+        out.family(
+            name,
+            Kind::Gauge,
+            "Topics whose deletion waits, by what it waits for.",
+        );
+        for (reason, gauge) in Ineligible::LABELS.iter().zip(&self.topic_deletions_waiting) {
+            out.sample(name, &[("reason", reason)], gauge.get());
+        }
         for (name, help, counter) in [
             (
                 "klamm_failovers_total",
@@ -588,6 +603,7 @@ mod tests {
                 topics_to_delete: 6,
                 replicas_to_delete: 7,
                 topics_ineligible_to_delete: 8,
+                deletions_waiting: [1, 2, 3, 4, 5],
                 replicas_ineligible_to_delete: 9,
                 assignments_naming_klamm: 10,
                 unclean_leader_elections: 11,

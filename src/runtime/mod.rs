@@ -316,6 +316,7 @@ fn controller_settings(config: &Config) -> ControllerSettings {
         takeover_delay_ms: config.takeover_delay_ms,
         protocol: config.inter_broker_protocol,
         unclean_leader_election_enable: config.unclean_leader_election_enable,
+        delete_topic_enable: config.delete_topic_enable,
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
         leader_balance: config
             .auto_leader_rebalance_enable

@@ -5,7 +5,7 @@
 
 use super::index::Indexes;
 use super::topic::{Partition, PartitionState, ReplicaState};
-use super::{ControllerContext, Gauges};
+use super::{ControllerContext, Gauges, Ineligible};
 use crate::model::{LeaderAndIsr, TopicPartition};
 
 /// Every invariant that does not hold, in words; empty is good.
@@ -96,8 +96,16 @@ fn check_deletion(context: &ControllerContext, found: &mut Vec<String>) {
             "the deletion of {topic} has begun but isn't queued"
         ));
     }
-    for topic in deletion.ineligible.difference(&deletion.queued) {
+    let waiting = deletion.ineligible().keys();
+    for topic in waiting.filter(|topic| !deletion.queued.contains(*topic)) {
         found.push(format!("the deletion of {topic} waits but isn't queued"));
+    }
+    let mut recount = [0; Ineligible::LABELS.len()];
+    for why in deletion.ineligible().values() {
+        recount[why.position()] += 1;
+    }
+    if deletion.waiting() != recount {
+        found.push("the deletions that wait are counted wrong".to_owned());
     }
 }
 

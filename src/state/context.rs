@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::deletion::{Deletion, Ineligible};
 use super::gauges::{Tally, TopicStanding};
 use super::index::{Indexes, is_leaderless, leader_of};
 use super::{Gauges, Partition, PartitionState, Partitions, ReplicaState, Topic};
@@ -31,28 +32,6 @@ pub struct ControllerContext {
     pub(super) indexes: Indexes,
     pub(super) tally: Tally,
     unclean_leader_elections: u64,
-}
-
-/// How far deletions have come. Kept apart from the topics: one may be queued before its topic is known.
-#[derive(Debug, Default)]
-pub(super) struct Deletion {
-    pub(super) queued: BTreeSet<TopicName>,
-    pub(super) begun: BTreeSet<TopicName>,
-    pub(super) ineligible: BTreeSet<TopicName>,
-}
-
-impl Deletion {
-    pub(super) fn standing(&self, topic: &TopicName) -> TopicStanding {
-        if self.queued.is_empty() && self.begun.is_empty() {
-            TopicStanding::Kept
-        } else if self.begun.contains(topic) {
-            TopicStanding::DeletionBegun
-        } else if self.queued.contains(topic) {
-            TopicStanding::Queued
-        } else {
-            TopicStanding::Kept
-        }
-    }
 }
 
 impl Default for ControllerContext {
@@ -300,9 +279,7 @@ impl ControllerContext {
                 self.indexes.remove(&at, partition);
             }
         }
-        self.deletion.queued.remove(name);
-        self.deletion.begun.remove(name);
-        self.deletion.ineligible.remove(name);
+        self.deletion.forget(name);
         // Left behind, the mark of a failed directory would hold against a later topic of the same name.
         self.offline_dirs.retain(|_, marked| {
             marked.retain(|partition| partition.topic != *name);
@@ -477,21 +454,34 @@ impl ControllerContext {
         self.deletion.begun.contains(topic)
     }
 
-    /// Halts the deletion of a queued topic (a replica is away, or moving). One that isn't queued is ignored.
-    pub fn mark_ineligible_for_deletion(&mut self, topic: &TopicName) {
-        if self.deletion.queued.contains(topic) {
-            self.deletion.ineligible.insert(topic.clone());
-        }
+    /// The topics queued for deletion.
+    pub fn topics_to_be_deleted(&self) -> &BTreeSet<TopicName> {
+        &self.deletion.queued
+    }
+
+    /// Halts the deletion of a queued topic; whether the reason is news. One that isn't queued is ignored.
+    pub fn mark_ineligible_for_deletion(&mut self, topic: &TopicName, why: Ineligible) -> bool {
+        self.is_queued_for_deletion(topic) && self.deletion.set_ineligible(topic, Some(why))
     }
 
     /// Lets the deletion of a topic go on.
     pub fn mark_eligible_for_deletion(&mut self, topic: &TopicName) {
-        self.deletion.ineligible.remove(topic);
+        self.deletion.set_ineligible(topic, None);
+    }
+
+    /// Why the deletion of a topic waits, if it does.
+    pub fn ineligible_for_deletion(&self, topic: &TopicName) -> Option<&Ineligible> {
+        self.deletion.ineligible().get(topic)
+    }
+
+    /// Every topic whose deletion waits, and why.
+    pub fn topics_ineligible_for_deletion(&self) -> &BTreeMap<TopicName, Ineligible> {
+        self.deletion.ineligible()
     }
 
     /// Queued for deletion, and nothing halts it.
     pub fn is_eligible_for_deletion(&self, topic: &TopicName) -> bool {
-        self.is_queued_for_deletion(topic) && !self.deletion.ineligible.contains(topic)
+        self.is_queued_for_deletion(topic) && self.ineligible_for_deletion(topic).is_none()
     }
 
     // --- counts
@@ -506,7 +496,8 @@ impl ControllerContext {
             active_brokers: self.brokers.len() as u64,
             topics_to_delete: self.deletion.queued.len() as u64,
             replicas_to_delete: self.tally.replicas_to_delete,
-            topics_ineligible_to_delete: self.deletion.ineligible.len() as u64,
+            topics_ineligible_to_delete: self.deletion.ineligible().len() as u64,
+            deletions_waiting: self.deletion.waiting(),
             replicas_ineligible_to_delete: self.tally.replicas_ineligible_to_delete,
             assignments_naming_klamm: self.tally.assignments_naming_klamm,
             unclean_leader_elections: self.unclean_leader_elections,

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use super::deletion::Ineligible;
 use super::topic::{Partition, PartitionState, ReplicaState};
 use crate::effect::Committed;
 use crate::model::{BrokerId, LeaderAndIsr, ReplicaAssignment};
@@ -30,6 +31,8 @@ pub struct Gauges {
     pub replicas_to_delete: u64,
     /// Topics whose deletion waits.
     pub topics_ineligible_to_delete: u64,
+    /// The same by reason, in the order of [`Ineligible::LABELS`].
+    pub deletions_waiting: [u64; Ineligible::LABELS.len()],
     /// Replicas whose deletion waits.
     pub replicas_ineligible_to_delete: u64,
     /// Partitions whose assignment names a klamm although they have a state.

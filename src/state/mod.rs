@@ -5,12 +5,14 @@
 
 mod check;
 mod context;
+mod deletion;
 mod gauges;
 mod index;
 mod topic;
 
 pub use check::violations;
 pub use context::ControllerContext;
+pub use deletion::Ineligible;
 pub use gauges::Gauges;
 pub use topic::{Partition, PartitionState, Partitions, ReplicaState, Topic};
 

@@ -15,7 +15,7 @@ use zookeeper_client::Error;
 use super::link::{Link, Wire};
 use super::probe::ServerVersion;
 use super::session::{Observer, SessionState};
-use super::watches::Watches;
+use super::watches::{Target, Watches};
 use super::znode;
 use super::{paths, role};
 use crate::effect::{
@@ -277,7 +277,9 @@ impl Zk for ZkClient {
     }
 
     async fn topic_deletions(&self) -> Result<Vec<TopicName>, ZkFault> {
-        let children = self.list(paths::DELETE_TOPICS, None).await?;
+        let children = self
+            .list(paths::DELETE_TOPICS, Some(Target::TopicDeletions))
+            .await?;
         let names = children.unwrap_or_default();
         Ok(names.iter().map(|name| TopicName::new(name)).collect())
     }

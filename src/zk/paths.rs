@@ -100,6 +100,11 @@ pub fn topic_config(name: &TopicName) -> String {
     format!("/config/topics/{name}")
 }
 
+/// `/admin/delete_topics/T`.
+pub fn topic_deletion(name: &TopicName) -> String {
+    format!("{DELETE_TOPICS}/{name}")
+}
+
 /// `/isr_change_notification/NAME`.
 pub fn isr_change(name: &NotificationName) -> String {
     format!("{ISR_CHANGE_NOTIFICATION}/{}", name.0)
@@ -155,6 +160,7 @@ mod tests {
         assert_eq!(partition(&third), "/brokers/topics/a.b-c_1/partitions/3");
         assert_eq!(state(&third), "/brokers/topics/a.b-c_1/partitions/3/state");
         assert_eq!(topic_config(&name), "/config/topics/a.b-c_1");
+        assert_eq!(topic_deletion(&name), "/admin/delete_topics/a.b-c_1");
         assert_eq!(
             isr_change(&NotificationName("isr_change_0000000007".to_owned())),
             "/isr_change_notification/isr_change_0000000007"

@@ -422,6 +422,7 @@ impl Keeper {
             ControllerEvent::IsrChangeNotification,
             ControllerEvent::LogDirEventNotification,
             ControllerEvent::PreferredReplicaElection,
+            ControllerEvent::TopicDeletion,
             ControllerEvent::AntiEntropy(Sweep::Begin),
         ] {
             self.sink.put(event);

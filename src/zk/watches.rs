@@ -37,6 +37,8 @@ pub(super) enum Target {
     LogDirEvents,
     /// `/admin/preferred_replica_election`: its existence and content.
     PreferredElection,
+    /// `/admin/delete_topics`: its children.
+    TopicDeletions,
     /// `/brokers/topics`: its children.
     TopicNames,
     /// `/brokers/topics/T`: its content.
@@ -201,6 +203,7 @@ fn event_of(target: &Target, event: EventType) -> Option<ControllerEvent> {
         Target::BrokerIds => Some(ControllerEvent::BrokerChange),
         Target::IsrChanges => Some(ControllerEvent::IsrChangeNotification),
         Target::LogDirEvents => Some(ControllerEvent::LogDirEventNotification),
+        Target::TopicDeletions => Some(ControllerEvent::TopicDeletion),
         Target::TopicNames => Some(ControllerEvent::TopicChange),
         // Also when it goes, by our own hand: the look arms the watch for the next one.
         Target::PreferredElection => Some(ControllerEvent::PreferredReplicaElection),
@@ -296,6 +299,11 @@ mod tests {
                 Some(E::BrokerModifications(BrokerId(1))),
             ),
             (Target::Broker(BrokerId(1)), NodeDeleted, None),
+            (
+                Target::TopicDeletions,
+                NodeChildrenChanged,
+                Some(E::TopicDeletion),
+            ),
             (
                 Target::Topic(name.clone()),
                 NodeDataChanged,

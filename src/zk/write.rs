@@ -5,6 +5,8 @@
 //! sent again: by then it may have been performed. Writes of one path keep their order, those of different paths don't.
 //! Upstream: `KafkaZkClient.scala`, which sends one transaction a write.
 
+mod removal;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -19,6 +21,7 @@ use super::{paths, znode};
 use crate::effect::{Term, ZkOutcome, ZkWrite};
 use crate::model::TopicName;
 use crate::port::ZkFault;
+use removal::{Extent, Removal};
 
 /// Operations a request.
 const OPERATIONS_A_GROUP: usize = 400;
@@ -43,6 +46,8 @@ enum Operation {
     Create(String, Vec<u8>),
     Set(String, Vec<u8>, i32),
     Delete(String),
+    /// Delete the very node that was read: it has this version still, and was made by this transaction.
+    DeleteRead(String, i32, i64),
 }
 
 impl Operation {
@@ -51,14 +56,15 @@ impl Operation {
             Operation::CreateParent(path)
             | Operation::Create(path, _)
             | Operation::Set(path, _, _)
-            | Operation::Delete(path) => path,
+            | Operation::Delete(path)
+            | Operation::DeleteRead(path, _, _) => path,
         }
     }
 
     fn bytes(&self) -> usize {
         let data = match self {
             Operation::Create(_, data) | Operation::Set(_, data, _) => data.len(),
-            Operation::CreateParent(_) | Operation::Delete(_) => 0,
+            Operation::CreateParent(_) | Operation::Delete(_) | Operation::DeleteRead(..) => 0,
         };
         self.path().len() + data + OPERATION_OVERHEAD
     }
@@ -71,18 +77,46 @@ struct Item {
     index: usize,
     /// The node's missing parent, if it has to be created.
     parent: Option<Operation>,
+    /// What goes in the same transaction, before it: nodes to delete, where they are there.
+    along: Vec<Operation>,
     /// What is asked.
     operation: Operation,
 }
 
 impl Item {
+    fn new(index: usize, operation: Operation) -> Item {
+        Item {
+            index,
+            parent: None,
+            along: Vec::new(),
+            operation,
+        }
+    }
+
+    /// Everything, in the order of the transaction, with its part in the item.
+    fn parts(&self) -> impl Iterator<Item = (Part, &Operation)> {
+        let parent = self.parent.iter().map(|parent| (Part::Parent, parent));
+        let along = self.along.iter().enumerate();
+        let along = along.map(|(place, other)| (Part::Along(place), other));
+        parent.chain(along).chain([(Part::Itself, &self.operation)])
+    }
+
     fn bytes(&self) -> usize {
-        self.operation.bytes() + self.parent.as_ref().map_or(0, Operation::bytes)
+        self.parts().map(|(_, operation)| operation.bytes()).sum()
     }
 
     fn operations(&self) -> usize {
-        1 + usize::from(self.parent.is_some())
+        self.parts().count()
     }
+}
+
+/// Which operation of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Parent,
+    /// This one of those that go along.
+    Along(usize),
+    Itself,
 }
 
 type Outcomes = Vec<(usize, ZkOutcome)>;
@@ -97,15 +131,18 @@ impl ZkClient {
         self.wire(&mut access).await?;
         let mut outcomes: Vec<Option<ZkOutcome>> = vec![None; writes.len()];
         let mut items = Vec::with_capacity(writes.len());
+        let mut removals = Vec::new();
         for (index, write) in writes.iter().enumerate() {
-            let operation = operation(write);
+            let operation = match asked(write) {
+                Asked::One(operation) => operation,
+                Asked::Removal(removal) => {
+                    removals.push((index, removal));
+                    continue;
+                }
+            };
             match too_large(&operation) {
                 Some(refusal) => outcomes[index] = Some(refusal),
-                None => items.push(Item {
-                    index,
-                    parent: None,
-                    operation,
-                }),
+                None => items.push(Item::new(index, operation)),
             }
         }
         self.find_missing_parents(access, term, writes, &mut items)
@@ -114,6 +151,9 @@ impl ZkClient {
             for (index, outcome) in self.write_groups(access, term, wave).await? {
                 outcomes[index] = Some(outcome);
             }
+        }
+        for (index, outcome) in self.remove_topics(access, term, removals).await? {
+            outcomes[index] = Some(outcome);
         }
         let unanswered = || ZkOutcome::Refused("the write was not performed".to_owned());
         let all = outcomes.into_iter();
@@ -159,10 +199,10 @@ impl ZkClient {
                 Err(Failure::Check(error)) => return Err(refused(paths::CONTROLLER_EPOCH, error)),
                 Err(Failure::Operation {
                     position,
-                    at_parent,
+                    part,
                     error,
                 }) => {
-                    set_aside(&mut items, position, at_parent, &error, &mut outcomes);
+                    set_aside(&mut items, position, part, &error, &mut outcomes);
                     failures += 1;
                     if failures > 1 {
                         items = self.without_doomed(access, items, &mut outcomes).await?;
@@ -260,11 +300,8 @@ impl ZkClient {
         let children = self.children_of(access, &parents).await?;
         let missing = parents.iter().zip(&children).enumerate();
         let missing = missing.filter(|(_, (_, children))| children.is_none());
-        let create = missing.map(|(index, (path, _))| Item {
-            index,
-            parent: None,
-            operation: Operation::CreateParent(path.clone()),
-        });
+        let create = missing
+            .map(|(index, (path, _))| Item::new(index, Operation::CreateParent(path.clone())));
         // Whether it worked is seen by the states: a topic that is gone has no place for them.
         self.write_groups(access, term, create.collect()).await?;
         let present: BTreeMap<TopicName, BTreeSet<String>> = topics
@@ -330,8 +367,27 @@ fn children(answer: MultiReadResult) -> Option<Vec<String>> {
     }
 }
 
-fn operation(write: &ZkWrite) -> Operation {
-    match write {
+/// What a write comes down to.
+enum Asked {
+    One(Operation),
+    Removal(Removal),
+}
+
+fn asked(write: &ZkWrite) -> Asked {
+    Asked::One(match write {
+        ZkWrite::DeleteTopic(topic) => {
+            return Asked::Removal(Removal {
+                topic: topic.clone(),
+                extent: Extent::Everything,
+            });
+        }
+        ZkWrite::DeleteTopicRemains(topic) => {
+            return Asked::Removal(Removal {
+                topic: topic.clone(),
+                extent: Extent::Remains,
+            });
+        }
+        ZkWrite::DeleteTopicDeletion(topic) => Operation::Delete(paths::topic_deletion(topic)),
         ZkWrite::CreateState {
             partition,
             leader_and_isr,
@@ -375,7 +431,7 @@ fn operation(write: &ZkWrite) -> Operation {
             znode::encode_producer_id_block(block),
             *expected,
         ),
-    }
+    })
 }
 
 fn too_large(operation: &Operation) -> Option<ZkOutcome> {
@@ -452,7 +508,7 @@ enum Failure {
     /// This item can't be written.
     Operation {
         position: usize,
-        at_parent: bool,
+        part: Part,
         error: Error,
     },
     /// The request as a whole failed.
@@ -474,7 +530,7 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
     let create = CreateMode::Persistent.with_acls(Acls::anyone_all());
     let mut owners = Vec::with_capacity(items.len() * 2);
     for (position, item) in items.iter().enumerate() {
-        for operation in item.parent.iter().chain([&item.operation]) {
+        for (part, operation) in item.parts() {
             let added = match operation {
                 Operation::CreateParent(path) => writer.add_create(path, &[], &create),
                 Operation::Create(path, data) => writer.add_create(path, data, &create),
@@ -482,14 +538,14 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
                     writer.add_set_data(path, data, Some(*version))
                 }
                 Operation::Delete(path) => writer.add_delete(path, None),
+                Operation::DeleteRead(path, version, _) => writer.add_delete(path, Some(*version)),
             };
-            let at_parent = matches!(operation, Operation::CreateParent(_));
             added.map_err(|error| Failure::Operation {
                 position,
-                at_parent: false,
+                part: Part::Itself,
                 error,
             })?;
-            owners.push((position, at_parent));
+            owners.push((position, part));
         }
     }
     let results = writer.commit().await.map_err(|error| match error {
@@ -499,9 +555,9 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
         } => Failure::Fenced,
         CheckWriteError::CheckFailed { source } => Failure::Check(source),
         CheckWriteError::OperationFailed { index, source } => match owners.get(index) {
-            Some((position, at_parent)) => Failure::Operation {
+            Some((position, part)) => Failure::Operation {
                 position: *position,
-                at_parent: *at_parent,
+                part: *part,
                 error: source,
             },
             None => Failure::Request(source),
@@ -522,31 +578,37 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
 fn set_aside(
     items: &mut Vec<Item>,
     position: usize,
-    at_parent: bool,
+    part: Part,
     error: &Error,
     outcomes: &mut Outcomes,
 ) {
+    if let (Part::Along(place), Error::NoNode) = (part, error) {
+        // It is gone already.
+        items[position].along.remove(place);
+        return;
+    }
     let outcome = |path: &str| match error {
         Error::BadVersion => ZkOutcome::VersionConflict,
         Error::NodeExists => ZkOutcome::AlreadyExists,
         Error::NoNode => ZkOutcome::Missing,
         other => ZkOutcome::Refused(format!("{path}: {other}")),
     };
-    if at_parent && *error == Error::NodeExists {
-        let item = &mut items[position];
-        if item.parent.take().is_none() {
-            // The parent was all that was asked for.
-            let item = items.remove(position);
-            outcomes.push((item.index, ZkOutcome::Written { version: 0 }));
-        }
+    if part == Part::Parent && *error == Error::NodeExists {
+        items[position].parent = None;
         return;
     }
     let failed = items.remove(position);
+    if matches!(failed.operation, Operation::CreateParent(_)) && *error == Error::NodeExists {
+        // The parent was all that was asked for.
+        outcomes.push((failed.index, ZkOutcome::Written { version: 0 }));
+        return;
+    }
     outcomes.push((failed.index, outcome(failed.operation.path())));
     let grandparent = |item: &Item| {
         let parent = item.parent.as_ref().map(Operation::path);
         parent.and_then(|path| path.rsplit_once('/').map(|(above, _)| above.to_owned()))
     };
+    let at_parent = part == Part::Parent;
     let Some(without_place) = at_parent.then(|| grandparent(&failed)).flatten() else {
         return;
     };
@@ -563,10 +625,13 @@ fn set_aside(
 fn doomed(operation: &Operation, node: &Node) -> Option<ZkOutcome> {
     match (operation, node) {
         (Operation::Create(..), Node::Found(..)) => Some(ZkOutcome::AlreadyExists),
-        (Operation::Set(..) | Operation::Delete(_), Node::Missing) => Some(ZkOutcome::Missing),
-        (Operation::Set(_, _, expected), Node::Found(_, stat)) => {
-            (stat.version != *expected).then_some(ZkOutcome::VersionConflict)
+        (Operation::Set(..) | Operation::Delete(_) | Operation::DeleteRead(..), Node::Missing) => {
+            Some(ZkOutcome::Missing)
         }
+        (
+            Operation::Set(_, _, expected) | Operation::DeleteRead(_, expected, _),
+            Node::Found(_, stat),
+        ) => (stat.version != *expected).then_some(ZkOutcome::VersionConflict),
         _ => None,
     }
 }
@@ -576,7 +641,10 @@ fn doomed(operation: &Operation, node: &Node) -> Option<ZkOutcome> {
 fn performed(operation: &Operation, node: &Node) -> Option<ZkOutcome> {
     let written = |version| Some(ZkOutcome::Written { version });
     match (operation, node) {
-        (Operation::CreateParent(_), Node::Found(..)) | (Operation::Delete(_), Node::Missing) => {
+        (Operation::CreateParent(_), Node::Found(..))
+        | (Operation::Delete(_) | Operation::DeleteRead(..), Node::Missing) => written(0),
+        // Gone, and made anew by somebody: that one is not ours to delete.
+        (Operation::DeleteRead(_, _, made_by), Node::Found(_, stat)) if stat.czxid != *made_by => {
             written(0)
         }
         (Operation::Create(_, data), Node::Found(found, stat)) if data == found => {
@@ -597,11 +665,7 @@ mod tests {
     use super::*;
 
     fn item(index: usize, operation: Operation) -> Item {
-        Item {
-            index,
-            parent: None,
-            operation,
-        }
+        Item::new(index, operation)
     }
 
     fn delete(index: usize, path: &str) -> Item {
@@ -613,6 +677,7 @@ mod tests {
         Item {
             index,
             operation: Operation::Create(format!("{partition}/state"), Vec::new()),
+            along: Vec::new(),
             parent: Some(Operation::CreateParent(partition)),
         }
     }
@@ -677,10 +742,16 @@ mod tests {
     fn a_parent_that_exists_costs_nothing_and_one_without_place_costs_its_topic() {
         let mut items: Vec<Item> = vec![under(0, "t"), under(1, "t"), under(2, "u"), under(3, "t")];
         let mut outcomes = Outcomes::new();
-        set_aside(&mut items, 1, true, &Error::NodeExists, &mut outcomes);
+        set_aside(
+            &mut items,
+            1,
+            Part::Parent,
+            &Error::NodeExists,
+            &mut outcomes,
+        );
         assert!(outcomes.is_empty());
         assert!(items[1].parent.is_none());
-        set_aside(&mut items, 0, true, &Error::NoNode, &mut outcomes);
+        set_aside(&mut items, 0, Part::Parent, &Error::NoNode, &mut outcomes);
         assert_eq!(indexes(&items), [1, 2]);
         assert_eq!(outcomes, [(0, ZkOutcome::Missing), (3, ZkOutcome::Missing)]);
     }
@@ -699,7 +770,7 @@ mod tests {
         for (error, expected) in table {
             let mut items = vec![delete(7, "/a"), delete(8, "/b")];
             let mut outcomes = Outcomes::new();
-            set_aside(&mut items, 0, false, &error, &mut outcomes);
+            set_aside(&mut items, 0, Part::Itself, &error, &mut outcomes);
             assert_eq!(outcomes, [(7, expected)]);
             assert_eq!(indexes(&items), [8]);
         }

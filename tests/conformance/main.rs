@@ -31,6 +31,7 @@ told! {
     brokers_get_producer_ids_from_klamm => "idempotent-producer",
     topics_of_the_old_tools_end_on_genuine_brokers => "topics-by-zookeeper",
     broken_topic_nodes_cost_only_themselves => "broken-topics",
+    topics_are_deleted_and_what_waits_is_told => "topic-deletion",
     the_id_of_a_genuine_broker_is_refused => "id-of-a-broker",
     a_configuration_with_security_is_refused => "secured-config",
     brokers_with_security_are_refused => "secured-brokers",

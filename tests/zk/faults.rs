@@ -92,6 +92,7 @@ async fn what_changes_during_a_cut_is_looked_at_afterwards() {
         ControllerEvent::IsrChangeNotification,
         ControllerEvent::LogDirEventNotification,
         ControllerEvent::PreferredReplicaElection,
+        ControllerEvent::TopicDeletion,
         ControllerEvent::AntiEntropy(Sweep::Begin),
     ] {
         cluster.events.wait_for(&event).await;

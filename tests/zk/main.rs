@@ -8,5 +8,6 @@ mod proxy;
 mod faults;
 mod handover;
 mod reads;
+mod removals;
 mod role;
 mod writes;

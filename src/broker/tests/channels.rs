@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::effect::PartitionErrors;
-use crate::model::KafkaError;
+use crate::model::{ControllerEpoch, KafkaError};
 use crate::port::Brokers;
 
 /// Requests as they came: the mark of an UpdateMetadata.
@@ -113,6 +113,7 @@ async fn answers_become_events_that_name_the_incarnation() {
         node.answer().await,
         ControllerEvent::StopReplicaResponseReceived {
             from,
+            controller_epoch: ControllerEpoch(7),
             deleted,
             response
         }
@@ -137,6 +138,7 @@ async fn a_confirmed_stop_without_deletion_is_no_event_and_a_refused_one_is() {
     };
     let refused = ControllerEvent::StopReplicaResponseReceived {
         from: incarnation(2, 50),
+        controller_epoch: ControllerEpoch(7),
         deleted: vec![],
         response,
     };

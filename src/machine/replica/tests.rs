@@ -409,12 +409,12 @@ fn replicas_of_a_topic_being_deleted_shrink_without_a_word_to_the_others() {
     assert_eq!(update_metadata_to(&requests), []);
     assert_eq!(stop_of(&requests, 5), keep(-2));
 
-    // A state that is gone already is nothing to complain of.
+    // A state that is gone already is nothing to complain of, and nothing to wait for.
     zk.states.clear();
     context.put_replica_state(&replica(&t0(), 6), Online);
     let driven = zk.drive(&mut context, offline([6]));
     assert_eq!(driven.refusals(), []);
-    assert_eq!(standing(&context, 6), Online);
+    assert_eq!(standing(&context, 6), Offline);
 }
 
 #[test]

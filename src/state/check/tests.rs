@@ -69,7 +69,9 @@ fn marks_without_a_registration_and_klamms_among_brokers_are_found() {
 fn a_deletion_that_was_never_queued_is_found() {
     let said = after(|context| {
         context.deletion.begun.insert(TopicName::new("x"));
-        context.deletion.ineligible.insert(TopicName::new("y"));
+        context
+            .deletion
+            .set_ineligible(&TopicName::new("y"), Some(Ineligible::Reassigning));
     });
     assert_eq!(
         said,

@@ -198,8 +198,8 @@ fn replicas_to_delete_are_counted_until_each_is_deleted() {
     let mut context = cluster();
     let a = TopicName::new("A");
     context.queue_for_deletion(&a);
-    context.mark_ineligible_for_deletion(&a);
-    context.mark_ineligible_for_deletion(&TopicName::new("B"));
+    context.mark_ineligible_for_deletion(&a, Ineligible::Reassigning);
+    context.mark_ineligible_for_deletion(&TopicName::new("B"), Ineligible::Reassigning);
     let mut counted = vec![];
     let at = partition("A", 0);
     for state in [

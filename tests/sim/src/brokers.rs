@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use klamm::effect::{ControlRequests, Incarnation};
 use klamm::event::ControllerEvent;
-use klamm::model::{BrokerId, BrokerRegistration};
+use klamm::model::{BrokerId, BrokerRegistration, ControllerEpoch};
 use klamm::port::{BrokerSurvey, Brokers, SurveyOutcome};
 
 use crate::broker::{Process, Reply, SimBroker};
@@ -127,7 +127,9 @@ impl SimChannels {
             return false;
         };
         let reply = broker.handle(&request);
-        self.queue.put(event_of(channel.incarnation(), reply));
+        let asked_in = request.controller_epoch;
+        self.queue
+            .put(event_of(channel.incarnation(), asked_in, reply));
         true
     }
 
@@ -179,7 +181,7 @@ impl Channel {
     }
 }
 
-fn event_of(from: Incarnation, reply: Reply) -> ControllerEvent {
+fn event_of(from: Incarnation, asked_in: ControllerEpoch, reply: Reply) -> ControllerEvent {
     match reply {
         Reply::LeaderAndIsr(response) => {
             ControllerEvent::LeaderAndIsrResponseReceived { from, response }
@@ -189,6 +191,7 @@ fn event_of(from: Incarnation, reply: Reply) -> ControllerEvent {
         }
         Reply::StopReplica(deleted, response) => ControllerEvent::StopReplicaResponseReceived {
             from,
+            controller_epoch: asked_in,
             deleted,
             response,
         },

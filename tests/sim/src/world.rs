@@ -120,6 +120,7 @@ impl World {
             takeover_delay_ms: 5_000,
             protocol: None,
             unclean_leader_election_enable: false,
+            delete_topic_enable: true,
             anti_entropy_period_ms: 60_000,
             leader_balance: None,
         }

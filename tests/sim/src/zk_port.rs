@@ -4,6 +4,7 @@
 //! no call ever waits, and a cut connection is restored by the next call. Counterpart: `klamm::zk`.
 
 mod reads;
+mod removal;
 mod role;
 mod watch;
 mod write;

@@ -97,13 +97,11 @@ pub const STEPS: &[Step] = &[
     Step::Start(3),
     Step::Start(2),
     Step::ElectPreferred("orders", 1),
+    Step::DeleteTopic("fresh"),
 ];
 
 /// What only the Java controller can do so far.
-pub const JAVA_ONLY: &[Step] = &[
-    Step::Reassign("pair", 0, &[2, 1]),
-    Step::DeleteTopic("fresh"),
-];
+pub const JAVA_ONLY: &[Step] = &[Step::Reassign("pair", 0, &[2, 1])];
 
 /// The cluster that the script is played on; `tape` hears what its brokers are told.
 ///

@@ -3,6 +3,7 @@
 
 pub mod acts;
 mod brokers;
+mod deletion;
 mod demo;
 mod refusals;
 mod role;
@@ -37,6 +38,7 @@ pub const STORIES: &[Story] = &[
     brokers::IDEMPOTENT_PRODUCER,
     topics::TOPICS_BY_ZOOKEEPER,
     topics::BROKEN_TOPICS,
+    deletion::TOPIC_DELETION,
     refusals::ID_OF_A_BROKER,
     refusals::SECURED_CONFIG,
     refusals::SECURED_BROKERS,

@@ -134,7 +134,7 @@ pub fn default_broker_config(session: &ZkSession) -> Result<Read<ElectionConfig>
 }
 
 pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {
-    let names = children(session, paths::DELETE_TOPICS, Watch::Not)?;
+    let names = children(session, paths::DELETE_TOPICS, Watch::Arm)?;
     Ok(names.iter().map(|name| TopicName::new(name)).collect())
 }
 

@@ -432,6 +432,7 @@ fn watches_say_where_to_look() {
         now(it.port.topics(&[TopicName::new("t")])).unwrap();
         now(it.port.isr_change_notifications()).unwrap();
         now(it.port.log_dir_event_notifications()).unwrap();
+        now(it.port.topic_deletions()).unwrap();
         now(it.port.record_klamm_id()).unwrap();
         now(it.port.klamm_ids()).unwrap();
         it.events();
@@ -461,6 +462,10 @@ fn watches_say_where_to_look() {
         then(
             &|| poke("/log_dir_event_notification/log_dir_event_0000000000", b""),
             ControllerEvent::LogDirEventNotification,
+        );
+        then(
+            &|| poke("/admin/delete_topics/t", b""),
+            ControllerEvent::TopicDeletion,
         );
         then(
             &|| poke(paths::CONTROLLER, b"{}"),

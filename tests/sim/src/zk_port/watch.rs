@@ -24,7 +24,7 @@ fn arm_standing_watches(shared: &Shared, session: &ZkSession) {
 }
 
 /// No watch outlives its connection: everything is looked at, which arms all of them.
-const LOOK_EVERYWHERE: [ControllerEvent; 8] = [
+const LOOK_EVERYWHERE: [ControllerEvent; 9] = [
     ControllerEvent::ControllerChange,
     ControllerEvent::KlammNodesChange,
     ControllerEvent::BrokerChange,
@@ -32,6 +32,7 @@ const LOOK_EVERYWHERE: [ControllerEvent; 8] = [
     ControllerEvent::IsrChangeNotification,
     ControllerEvent::LogDirEventNotification,
     ControllerEvent::PreferredReplicaElection,
+    ControllerEvent::TopicDeletion,
     ControllerEvent::AntiEntropy(Sweep::Begin),
 ];
 
@@ -91,6 +92,9 @@ fn meaning(event: &NodeEvent) -> Option<ControllerEvent> {
     }
     if path == paths::PREFERRED_REPLICA_ELECTION {
         return Some(ControllerEvent::PreferredReplicaElection);
+    }
+    if path == paths::DELETE_TOPICS {
+        return Some(ControllerEvent::TopicDeletion);
     }
     match (paths::topic_path(path)?, event) {
         (TopicPath::Topic(topic), NodeEvent::DataChanged(_)) => {

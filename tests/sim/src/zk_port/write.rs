@@ -4,7 +4,7 @@ use klamm::effect::{Term, ZkOutcome, ZkWrite};
 use klamm::port::ZkFault;
 use klamm::zk::{paths, znode};
 
-use super::{Attempt, fault};
+use super::{Attempt, fault, removal};
 use crate::zookeeper::{CreateMode, Op, ZkError, ZkSession};
 
 /// Performs one write. Sent again after a lost answer, what looks like a conflict may be our own first attempt: it is
@@ -15,7 +15,15 @@ pub fn perform(
     write: &ZkWrite,
     attempt: Attempt,
 ) -> Result<ZkOutcome, ZkFault> {
-    let target = Target::of(write);
+    let target = match write {
+        ZkWrite::DeleteTopic(topic) => {
+            return removal::of_topic(session, term, topic, removal::Extent::Everything);
+        }
+        ZkWrite::DeleteTopicRemains(topic) => {
+            return removal::of_topic(session, term, topic, removal::Extent::Remains);
+        }
+        other => Target::of(other),
+    };
     let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
     ops.extend(missing_parents(session, write)?);
     ops.push(target.op.clone());
@@ -88,6 +96,9 @@ impl Target {
                 znode::encode_topic(znode),
                 znode.version,
             ),
+            ZkWrite::DeleteTopic(topic)
+            | ZkWrite::DeleteTopicRemains(topic)
+            | ZkWrite::DeleteTopicDeletion(topic) => delete(paths::topic_deletion(topic)),
             ZkWrite::DeleteIsrChangeNotification(name) => delete(paths::isr_change(name)),
             ZkWrite::DeleteLogDirEventNotification(name) => delete(paths::log_dir_event(name)),
             ZkWrite::DeletePreferredReplicaElection => {

@@ -69,7 +69,20 @@ fn assert_led(world: &mut World, expected: &[(&str, &str)]) {
     }
 }
 
-const PROCEDURES: [Procedure; 7] = [
+/// That nothing is left of a topic, in ZooKeeper and on the brokers.
+fn assert_deleted(world: &World, topic: &str) {
+    for path in ["/brokers/topics", "/config/topics", "/admin/delete_topics"] {
+        let path = format!("{path}/{topic}");
+        assert!(world.zookeeper.look(&path).is_none(), "{path} is there");
+    }
+    for (id, broker) in world.cluster.borrow().iter() {
+        let hosted = broker.logs.keys().chain(broker.cache.keys());
+        let left: Vec<_> = hosted.filter(|at| at.topic.as_str() == topic).collect();
+        assert!(left.is_empty(), "broker {id} has {left:?}");
+    }
+}
+
+const PROCEDURES: [Procedure; 9] = [
     Procedure {
         name: "failover",
         before: orphaned,
@@ -180,6 +193,34 @@ const PROCEDURES: [Procedure; 7] = [
             assert_led(world, &[("t-0", "leader 1 isr [2,3,1]")]);
             let node = world.zookeeper.look("/admin/preferred_replica_election");
             assert!(node.is_none());
+        },
+    },
+    Procedure {
+        name: "topic deletion",
+        before: || {
+            let mut world = led();
+            world.allow_unclean("t", true);
+            world
+        },
+        trigger: |world| world.zookeeper.poke("/admin/delete_topics/t", b""),
+        after: |world| {
+            assert_deleted(world, "t");
+            assert_led(world, &[("u-0", "leader 3 isr [3,1]")]);
+        },
+    },
+    Procedure {
+        name: "the end of a topic deletion",
+        before: || {
+            let mut world = led();
+            world.kill(2);
+            world.zookeeper.poke("/admin/delete_topics/t", b"");
+            world.settle();
+            world
+        },
+        trigger: |world| world.start_broker(2),
+        after: |world| {
+            assert_deleted(world, "t");
+            assert_led(world, &[("u-0", "leader 3 isr [3,1]")]);
         },
     },
     Procedure {

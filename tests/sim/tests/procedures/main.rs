@@ -6,6 +6,7 @@
 
 mod answers;
 mod brokers;
+mod deletion;
 mod elections;
 mod failover;
 mod features;
