@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::acts::{self, PATIENCE, seconds};
 use super::{Choice, Leading, Pace, Story};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, assignment};
 use crate::klamm::FIRST_ID;
 use crate::log_rule::Listed;
 use crate::teller::{Teller, Told};
@@ -55,6 +55,7 @@ fn topic_deletion(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("the topic's deletion waits for it, and says so", || {
         waits(cluster, victim)
     })?;
+    teller.step("it does not grow meanwhile", || does_not_grow(cluster))?;
     teller.step("it returns, and the topic is gone", || {
         resumes(cluster, victim)
     })?;
@@ -137,6 +138,27 @@ fn says_why(cluster: &mut Cluster, victim: i32) -> Result<()> {
         log.display()
     );
     Ok(())
+}
+
+/// A partition that a tool adds is taken out of the topic's node again: nobody would ever delete it.
+fn does_not_grow(cluster: &mut Cluster) -> Result<Told> {
+    let ids: Vec<i32> = cluster.brokers.keys().copied().collect();
+    let grown = assignment(&ids, 7, 3);
+    cluster
+        .zk
+        .set(&format!("/brokers/topics/{DOOMED}"), &grown)?;
+    let took = cluster.wait("the seventh partition to go", PATIENCE, |cluster| {
+        let assigned = cluster.zk.assignments_of(&[DOOMED.to_owned()])?.len();
+        Ok(match assigned {
+            6 => Seen::Done(()),
+            more => Seen::Not(format!("{more} partitions are assigned")),
+        })
+    })?;
+    let made = cluster
+        .zk
+        .children(&format!("/brokers/topics/{DOOMED}/partitions"))?;
+    ensure!(made.len() == 6, "{made:?} have nodes");
+    Ok(Told::after(took, ""))
 }
 
 fn resumes(cluster: &mut Cluster, victim: i32) -> Result<Told> {
