@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::cluster::Cluster;
 use crate::script::settle::settle;
-use crate::script::{self, BEFORE, STEPS, Step};
+use crate::script::{self, BEFORE, LAST, STEPS, Step};
 use crate::stories::Leading;
 use crate::tap::Tape;
 use crate::teller;
@@ -105,7 +105,7 @@ fn play_on(cluster: &mut Cluster, leading: Leading, tape: &Tape) -> Result<Playi
     }
     let origin = Origin::of(cluster)?;
     let mut rests = Vec::new();
-    for step in STEPS {
+    for step in STEPS.iter().chain(LAST) {
         let took = play_step(cluster, *step, leading, tape)?;
         println!(
             "  {} {step}",

@@ -97,11 +97,13 @@ pub const STEPS: &[Step] = &[
     Step::Start(3),
     Step::Start(2),
     Step::ElectPreferred("orders", 1),
-    Step::DeleteTopic("fresh"),
 ];
 
 /// What only the Java controller can do so far.
 pub const JAVA_ONLY: &[Step] = &[Step::Reassign("pair", 0, &[2, 1])];
+
+/// The end, which takes away what earlier steps need. Both controllers can do it.
+pub const LAST: &[Step] = &[Step::DeleteTopic("fresh")];
 
 /// The cluster that the script is played on; `tape` hears what its brokers are told.
 ///
@@ -129,7 +131,7 @@ mod tests {
     #[test]
     fn no_step_takes_the_java_controller_away_and_every_broker_is_back_at_the_end() {
         let mut down = std::collections::BTreeSet::new();
-        for step in BEFORE.iter().chain(STEPS).chain(JAVA_ONLY) {
+        for step in [BEFORE, STEPS, JAVA_ONLY, LAST].into_iter().flatten() {
             match step {
                 Step::Kill(id) | Step::Stop(id) => {
                     assert_ne!(*id, JAVA_CONTROLLER, "{step}");
