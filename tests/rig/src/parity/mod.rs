@@ -103,9 +103,9 @@ fn play_on(cluster: &mut Cluster, leading: Leading, tape: &Tape) -> Result<Playi
     for step in BEFORE {
         play_step(cluster, *step, Leading::Java, tape)?;
     }
-    let origin = Origin::of(cluster)?;
     let mut rests = Vec::new();
     for step in STEPS.iter().chain(LAST) {
+        let origin = Origin::of(cluster)?;
         let took = play_step(cluster, *step, leading, tape)?;
         println!(
             "  {} {step}",

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::wire;
 use crate::zk::TopicPartition;
 
-/// Epochs as they were before the first step, by znode.
+/// Epochs as they were before a step, by znode.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     controller_epoch: i64,
@@ -100,7 +100,7 @@ fn comparable(path: &str, data: &[u8], origin: &Origin) -> String {
     if path == "/controller_epoch" {
         let epoch = String::from_utf8_lossy(data).trim().parse::<i64>().ok();
         if let Some(epoch) = epoch {
-            return format!("+{}", epoch - origin.controller_epoch);
+            return format!("{:+}", epoch - origin.controller_epoch);
         }
     }
     let Some(json) = object(data) else {
@@ -119,7 +119,7 @@ fn comparable(path: &str, data: &[u8], origin: &Origin) -> String {
 
 fn comparable_value(path: &str, key: &str, value: Value, origin: &Origin) -> Value {
     let since = |first: i64| match value.as_i64() {
-        Some(epoch) => Value::from(format!("+{}", epoch - first)),
+        Some(epoch) => Value::from(format!("{:+}", epoch - first)),
         None => value.clone(),
     };
     match key {

@@ -1,5 +1,5 @@
 //! What each broker was told of each partition, out of the frames on a tape, in a form that two controllers can be
-//! compared by: epochs relative to where the partition began, no repeats, steps that only change in-sync replicas folded.
+//! compared by: epochs relative to where the step began, no repeats, steps that only change in-sync replicas folded.
 //!
 //! Frames are decoded by kafka-protocol, not by klamm's codec: what is under test must not be what tests it.
 
@@ -53,7 +53,7 @@ impl fmt::Display for Subject {
 pub enum Told {
     Led {
         leader: i32,
-        /// Since the first that was heard of the partition.
+        /// Since the step began: a race that raised it once more in one step says nothing of the steps that follow.
         epoch: i32,
         isr: Vec<i32>,
     },
@@ -91,10 +91,7 @@ pub fn trace(entries: &[Entry]) -> Result<Vec<StepTrace>> {
     let mut tracer = Tracer::default();
     for entry in entries {
         match entry {
-            Entry::Step(step) => tracer.steps.push(StepTrace {
-                step: step.clone(),
-                told: BTreeMap::new(),
-            }),
+            Entry::Step(step) => tracer.begin(step),
             Entry::Forgets(broker) => tracer.known.retain(|subject, _| subject.broker != *broker),
             Entry::Said(said) if said.way == Way::ToBroker => tracer.hear(said)?,
             Entry::Said(_) => {}
@@ -106,39 +103,53 @@ pub fn trace(entries: &[Entry]) -> Result<Vec<StepTrace>> {
 #[derive(Default)]
 struct Tracer {
     steps: Vec<StepTrace>,
-    /// The first epoch that was heard of each partition.
-    first_epoch: BTreeMap<TopicPartition, i32>,
-    /// All that each broker knows since it started.
+    /// The highest epoch that was heard of each partition.
+    highest: BTreeMap<TopicPartition, i32>,
+    /// The same as it was when the step began, and the first epoch of a partition that began later.
+    at_start: BTreeMap<TopicPartition, i32>,
+    /// All that each broker knows since it started, epochs as they were told.
     known: BTreeMap<Subject, Vec<Told>>,
 }
 
 impl Tracer {
+    fn begin(&mut self, step: &str) {
+        self.at_start = self.highest.clone();
+        self.steps.push(StepTrace {
+            step: step.to_owned(),
+            told: BTreeMap::new(),
+        });
+    }
+
     fn hear(&mut self, said: &Said) -> Result<()> {
         for (subject, told) in told_by(said)? {
-            let told = self.relative(&subject.partition, told);
-            let known = self.known.entry(subject.clone()).or_default();
-            if known.contains(&told) {
-                continue;
-            }
-            known.push(told.clone());
-            if let Some(step) = self.steps.last_mut() {
-                fold(step.told.entry(subject).or_default(), told);
-            }
+            self.take(subject, told);
         }
         Ok(())
     }
 
+    fn take(&mut self, subject: Subject, told: Told) {
+        let known = self.known.entry(subject.clone()).or_default();
+        if known.contains(&told) {
+            return;
+        }
+        known.push(told.clone());
+        let told = self.relative(&subject.partition, told);
+        if let Some(step) = self.steps.last_mut() {
+            fold(step.told.entry(subject).or_default(), told);
+        }
+    }
+
     fn relative(&mut self, partition: &TopicPartition, told: Told) -> Told {
-        match told {
-            Told::Led { leader, epoch, isr } => {
-                let first = *self.first_epoch.entry(partition.clone()).or_insert(epoch);
-                Told::Led {
-                    leader,
-                    epoch: epoch - first,
-                    isr,
-                }
-            }
-            other => other,
+        let Told::Led { leader, epoch, isr } = told else {
+            return told;
+        };
+        let highest = self.highest.entry(partition.clone()).or_insert(epoch);
+        *highest = epoch.max(*highest);
+        let start = *self.at_start.entry(partition.clone()).or_insert(epoch);
+        Told::Led {
+            leader,
+            epoch: epoch - start,
+            isr,
         }
     }
 }
@@ -284,6 +295,39 @@ mod tests {
             epoch,
             isr: isr.to_vec(),
         }
+    }
+
+    #[test]
+    fn epochs_count_from_where_their_step_began() {
+        let mut tracer = Tracer::default();
+        let subject = Subject {
+            broker: 1,
+            partition: TopicPartition::new("t", 0),
+            kind: Kind::Orders,
+        };
+        for (step, told) in [
+            ("created", led(1, 7, &[1, 2])),
+            ("died", led(2, 9, &[2])),
+            ("returned", led(2, 9, &[2])),
+            ("elected", led(1, 10, &[2, 1])),
+        ] {
+            tracer.begin(step);
+            tracer.take(subject.clone(), told);
+        }
+        let told: Vec<_> = tracer
+            .steps
+            .iter()
+            .map(|step| step.told.get(&subject).cloned().unwrap_or_default())
+            .collect();
+        assert_eq!(
+            told,
+            [
+                vec![led(1, 0, &[1, 2])],
+                vec![led(2, 2, &[2])],
+                vec![],
+                vec![led(1, 1, &[2, 1])],
+            ]
+        );
     }
 
     #[test]
