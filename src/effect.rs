@@ -11,8 +11,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::model::{
-    Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, InterBrokerProtocol, KafkaError,
-    LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment, TopicId, TopicName,
+    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, InterBrokerProtocol,
+    KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment, TopicId, TopicName,
     TopicPartition,
 };
 
@@ -198,6 +198,8 @@ pub enum ZkWrite {
     /// Delete `/config/topics/T` and `/admin/delete_topics/T`, in one transaction: all that a Java controller left of a
     /// deletion that was cut off.
     DeleteTopicRemains(TopicName),
+    /// Create `/admin/delete_topics/T`: the request that outlives the controller that took it.
+    CreateTopicDeletion(TopicName),
     /// Delete `/admin/delete_topics/T`: the request alone.
     DeleteTopicDeletion(TopicName),
     /// Delete `/isr_change_notification/NAME`.
@@ -391,6 +393,19 @@ pub enum Answer {
     AlterPartition(Result<Vec<AlterPartitionAnswer>, KafkaError>),
     /// The block handed out.
     AllocateProducerIds(Result<ProducerIdBlock, KafkaError>),
+    /// One entry a topic asked about, in the request's order.
+    DeleteTopics(Result<Vec<DeletedTopic>, KafkaError>),
+}
+
+/// What a client hears of one topic that it wanted deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeletedTopic {
+    /// The name, as asked for or as found by the id.
+    pub name: Option<TopicName>,
+    /// The id, as asked for or as found by the name.
+    pub topic_id: Option<TopicId>,
+    /// `Ok`: no client finds it any more; its logs and nodes go as soon as they can.
+    pub result: Result<(), ApiError>,
 }
 
 /// What a leader hears of one partition whose in-sync set it wanted to change.

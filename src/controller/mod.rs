@@ -5,6 +5,7 @@
 //! Upstream: `KafkaController.scala`.
 
 mod brokers;
+mod delete_topics;
 mod deletion;
 mod elections;
 mod failover;
@@ -105,6 +106,8 @@ pub struct KafkaController<Z, B, R, C> {
     sweep_due_at_ms: Option<u64>,
     /// Brokers that leave, and have yet to hear that they lead no more.
     departures: Vec<shutdown::Departure>,
+    /// Clients that wait until the topics that they deleted are gone.
+    awaited_deletions: Vec<delete_topics::AwaitedDeletion>,
     /// When the balance of leaders is looked at next.
     balance_due_at_ms: Option<u64>,
     /// The role is not taken before this time: it was taken, and the cluster could not be read.
@@ -134,6 +137,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             takeover_due_at_ms: None,
             sweep_due_at_ms: None,
             departures: Vec::new(),
+            awaited_deletions: Vec::new(),
             balance_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
@@ -156,6 +160,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Handles one event to its end. An event that fails costs itself; only a lost term costs the role.
     pub async fn process(&mut self, event: ControllerEvent) -> Option<Stop> {
         let state = event.state();
+        if !self.is_loaded
+            && let Some((reply_to, answer)) = preempted_answer(&event)
+        {
+            // Not in office, or not yet: whoever asks looks for the controller again.
+            self.answer(reply_to, answer);
+            return None;
+        }
         let mut outcome = self.dispatch(event).await;
         let stop = loop {
             let fault = match outcome {
@@ -180,6 +191,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 }
             }
         };
+        self.answer_awaited_deletions();
         self.publish(ControllerState::Idle);
         tracing::trace!(?state, "event processed");
         stop
@@ -240,6 +252,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::AutoPreferredReplicaLeaderElection => {
                 self.process_auto_leader_election().await.map(none)
             }
+            ControllerEvent::DeleteTopics {
+                topics,
+                timeout_ms,
+                reply_to,
+            } => self
+                .process_delete_topics(topics, timeout_ms, reply_to)
+                .await
+                .map(none),
+            // Who waited long enough is answered at the end of every event.
+            ControllerEvent::AnswerDue => Ok(None),
             ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
                 self.process_leader_and_isr_response(from, response).await
             }
@@ -528,6 +550,10 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
         ControllerEvent::AllocateProducerIds { reply_to, .. } => Some((
             *reply_to,
             Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::DeleteTopics { reply_to, .. } => Some((
+            *reply_to,
+            Answer::DeleteTopics(Err(KafkaError::NOT_CONTROLLER)),
         )),
         _ => None,
     }

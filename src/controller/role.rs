@@ -254,6 +254,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         self.ports.brokers.shut_down();
         self.refuse_departures();
+        self.refuse_awaited_deletions();
         self.context.reset();
         self.is_loaded = false;
         self.has_unfinished_work = false;

@@ -113,6 +113,18 @@ pub enum ControllerEvent {
         reply_to: ReplyTo,
     },
 
+    /// A client wants topics deleted.
+    DeleteTopics {
+        /// Which.
+        topics: Vec<TopicReference>,
+        /// How long the client waits until they are gone for clients; 0 or less: not at all.
+        timeout_ms: i32,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// A client has waited as long as it wanted to.
+    AnswerDue,
+
     /// Compare a slice of what ZooKeeper holds with the context: no lost watch outlives a minute.
     AntiEntropy(Sweep),
     /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
@@ -288,9 +300,9 @@ impl ControllerEvent {
                 ControllerState::BrokerChange
             }
             Self::TopicChange | Self::PartitionModifications(_) => ControllerState::TopicChange,
-            Self::TopicDeletion | Self::StopReplicaResponseReceived { .. } => {
-                ControllerState::TopicDeletion
-            }
+            Self::TopicDeletion
+            | Self::DeleteTopics { .. }
+            | Self::StopReplicaResponseReceived { .. } => ControllerState::TopicDeletion,
             Self::IsrChangeNotification | Self::AlterPartitionReceived { .. } => {
                 ControllerState::IsrChange
             }
@@ -306,7 +318,8 @@ impl ControllerEvent {
             Self::ControlledShutdown { .. } | Self::DepartureDue(_) => {
                 ControllerState::ControlledShutdown
             }
-            Self::ChannelBehind(_)
+            Self::AnswerDue
+            | Self::ChannelBehind(_)
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)
             | Self::RereadStates => ControllerState::Idle,

@@ -1,10 +1,34 @@
 //! The error codes of Kafka's protocol that a controller says or hears.
 //!
-//! Must never hold text: what an operator reads is made where the error arises. Upstream: `Errors.java`.
+//! Must never hold text of its own: what an operator reads is made where the error arises. Upstream: `Errors.java`,
+//! `ApiError.java`.
 
 /// An error code on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KafkaError(pub i16);
+
+/// Why something that a client asked for is not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The code, by which clients decide.
+    pub error: KafkaError,
+    /// What is wrong and what to do, for whoever reads the client's log.
+    pub message: String,
+}
+
+impl ApiError {
+    /// An error with its explanation.
+    pub fn new(error: KafkaError, message: impl Into<String>) -> ApiError {
+        let message = message.into();
+        ApiError { error, message }
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.error, self.message)
+    }
+}
 
 macro_rules! codes {
     ($($name:ident = $code:literal),+ $(,)?) => {
@@ -41,6 +65,7 @@ codes! {
     INVALID_REQUEST = 42,
     OPERATION_NOT_ATTEMPTED = 55,
     KAFKA_STORAGE_ERROR = 56,
+    TOPIC_DELETION_DISABLED = 73,
     FENCED_LEADER_EPOCH = 74,
     STALE_BROKER_EPOCH = 77,
     INVALID_UPDATE_VERSION = 95,

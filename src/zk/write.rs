@@ -387,6 +387,9 @@ fn asked(write: &ZkWrite) -> Asked {
                 extent: Extent::Remains,
             });
         }
+        ZkWrite::CreateTopicDeletion(topic) => {
+            Operation::Create(paths::topic_deletion(topic), Vec::new())
+        }
         ZkWrite::DeleteTopicDeletion(topic) => Operation::Delete(paths::topic_deletion(topic)),
         ZkWrite::CreateState {
             partition,

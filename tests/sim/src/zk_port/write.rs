@@ -96,6 +96,9 @@ impl Target {
                 znode::encode_topic(znode),
                 znode.version,
             ),
+            ZkWrite::CreateTopicDeletion(topic) => {
+                create(&paths::topic_deletion(topic), Vec::new())
+            }
             ZkWrite::DeleteTopic(topic)
             | ZkWrite::DeleteTopicRemains(topic)
             | ZkWrite::DeleteTopicDeletion(topic) => delete(paths::topic_deletion(topic)),

@@ -1,0 +1,214 @@
+//! DeleteTopics: what a client asks for becomes the same marker that tools write, and takes the same way from there.
+//!
+//! The client is answered as soon as no client finds the topics any more; their logs and nodes go after that. Must never
+//! begin a deletion whose request is not in ZooKeeper: the next controller would not know of it.
+//! Upstream: `handleDeleteTopicsRequest` in `KafkaApis.scala`, `DelayedDeleteTopics.scala`.
+
+use tracing::warn;
+
+use super::{KafkaController, log};
+use crate::effect::{Answer, DeletedTopic, ReplyTo, TopicReference, ZkOutcome, ZkWrite};
+use crate::event::ControllerEvent;
+use crate::model::{ApiError, KafkaError, TopicName};
+use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+/// A client that waits until its topics are gone.
+#[derive(Debug)]
+pub(super) struct AwaitedDeletion {
+    topics: Vec<DeletedTopic>,
+    due_at_ms: u64,
+    reply_to: ReplyTo,
+}
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    pub(super) async fn process_delete_topics(
+        &mut self,
+        topics: Vec<TopicReference>,
+        timeout_ms: i32,
+        reply_to: ReplyTo,
+    ) -> Result<(), ZkFault> {
+        let outcome = self.ask_for_deletion(&topics).await;
+        let topics = match outcome {
+            Ok(topics) => topics,
+            Err(fault) => {
+                // What has a marker is deleted all the same, as a client that asks again finds out.
+                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                self.answer(reply_to, Answer::DeleteTopics(refusal));
+                return Err(fault);
+            }
+        };
+        let patience_ms = u64::try_from(timeout_ms).unwrap_or(0);
+        self.awaited_deletions.push(AwaitedDeletion {
+            topics,
+            due_at_ms: self.ports.clock.now_ms().saturating_add(patience_ms),
+            reply_to,
+        });
+        let due = ControllerEvent::AnswerDue;
+        self.ports.clock.schedule(patience_ms, due);
+        self.resume_deletions().await
+    }
+
+    /// Writes the requests, and queues what they are about.
+    async fn ask_for_deletion(
+        &mut self,
+        asked: &[TopicReference],
+    ) -> Result<Vec<DeletedTopic>, ZkFault> {
+        if !self.settings.delete_topic_enable {
+            let disabled = || {
+                Err(ApiError::new(
+                    KafkaError::TOPIC_DELETION_DISABLED,
+                    "delete.topic.enable=false in the controller's configuration",
+                ))
+            };
+            return Ok(asked
+                .iter()
+                .map(|topic| self.deleted(topic, disabled()))
+                .collect());
+        }
+        if asked.iter().any(|topic| self.find(topic).is_none()) {
+            // It may have been made so lately that nobody has said so yet.
+            self.process_topic_change().await?;
+        }
+        let found: Vec<Option<TopicName>> = asked.iter().map(|topic| self.find(topic)).collect();
+        let mut new: Vec<TopicName> = found
+            .iter()
+            .flatten()
+            .filter(|topic| !self.context.is_queued_for_deletion(topic))
+            .cloned()
+            .collect();
+        new.sort();
+        new.dedup();
+        let refused = self.write_deletion_requests(new).await?;
+        let said = asked.iter().zip(found).map(|(topic, name)| {
+            let result = match name {
+                None => Err(unknown(topic)),
+                Some(name) => match refused.iter().find(|(refused, _)| *refused == name) {
+                    Some((_, why)) => Err(ApiError::new(
+                        KafkaError::UNKNOWN_SERVER_ERROR,
+                        why.as_str(),
+                    )),
+                    None => Ok(()),
+                },
+            };
+            self.deleted(topic, result)
+        });
+        Ok(said.collect())
+    }
+
+    /// Returns those that ZooKeeper did not take.
+    async fn write_deletion_requests(
+        &mut self,
+        topics: Vec<TopicName>,
+    ) -> Result<Vec<(TopicName, String)>, ZkFault> {
+        if topics.is_empty() {
+            return Ok(Vec::new());
+        }
+        let writes: Vec<ZkWrite> = topics
+            .iter()
+            .cloned()
+            .map(ZkWrite::CreateTopicDeletion)
+            .collect();
+        let outcomes = self.ports.zk.write(&self.term()?, &writes).await?;
+        let mut refused = Vec::new();
+        for (topic, outcome) in topics.into_iter().zip(outcomes) {
+            match outcome {
+                ZkOutcome::Written { .. } | ZkOutcome::AlreadyExists => {
+                    self.context.queue_for_deletion(&topic);
+                }
+                ZkOutcome::Refused(why) => {
+                    warn!(target: log::CONTROLLER, "topic {topic} is not deleted, as a client asked for: {why}");
+                    refused.push((topic, why));
+                }
+                ZkOutcome::Missing | ZkOutcome::VersionConflict => {
+                    let why = "/admin/delete_topics is missing; create it, or restart a broker, which does".to_owned();
+                    warn!(target: log::CONTROLLER, "topic {topic} is not deleted, as a client asked for: {why}");
+                    refused.push((topic, why));
+                }
+            }
+        }
+        Ok(refused)
+    }
+
+    fn find(&self, topic: &TopicReference) -> Option<TopicName> {
+        let name = self.resolve(topic);
+        name.filter(|name| self.context.topic(name).is_some())
+    }
+
+    /// A topic under all the names that are known of it.
+    fn deleted(&self, asked: &TopicReference, result: Result<(), ApiError>) -> DeletedTopic {
+        let (name, topic_id) = match asked {
+            TopicReference::Name(name) => {
+                let topic = self.context.topic(name);
+                (Some(name.clone()), topic.and_then(|topic| topic.id))
+            }
+            TopicReference::Id(id) => (self.resolve(asked), Some(*id)),
+        };
+        DeletedTopic {
+            name,
+            topic_id,
+            result,
+        }
+    }
+
+    /// Answers whoever's topics are gone, and whoever does not want to wait any longer.
+    pub(super) fn answer_awaited_deletions(&mut self) {
+        if self.awaited_deletions.is_empty() {
+            return;
+        }
+        let now_ms = self.ports.clock.now_ms();
+        for mut awaited in std::mem::take(&mut self.awaited_deletions) {
+            let is_there = |topic: &DeletedTopic| topic.result.is_ok() && self.is_told(topic);
+            if !awaited.topics.iter().any(is_there) {
+                self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(awaited.topics)));
+            } else if awaited.due_at_ms <= now_ms {
+                for index in 0..awaited.topics.len() {
+                    if is_there(&awaited.topics[index]) {
+                        awaited.topics[index].result = Err(self.timed_out(&awaited.topics[index]));
+                    }
+                }
+                self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(awaited.topics)));
+            } else {
+                self.awaited_deletions.push(awaited);
+            }
+        }
+    }
+
+    /// Whether brokers still tell clients of a topic.
+    fn is_told(&self, topic: &DeletedTopic) -> bool {
+        let name = topic.name.as_ref();
+        name.is_some_and(|name| {
+            self.context.topic(name).is_some() && !self.context.is_deletion_begun(name)
+        })
+    }
+
+    /// The deletion goes on; what it waits for is what the client wants to know.
+    fn timed_out(&self, topic: &DeletedTopic) -> ApiError {
+        let name = topic.name.as_ref();
+        let why = name.and_then(|name| self.context.ineligible_for_deletion(name));
+        let message = match why {
+            Some(why) => format!("the deletion goes on later: {why}"),
+            None => "the deletion is under way".to_owned(),
+        };
+        ApiError::new(KafkaError::REQUEST_TIMED_OUT, message)
+    }
+
+    /// The role is gone: whoever waits asks the next controller, which finds the markers.
+    pub(super) fn refuse_awaited_deletions(&mut self) {
+        for awaited in std::mem::take(&mut self.awaited_deletions) {
+            let refusal = Err(KafkaError::NOT_CONTROLLER);
+            self.answer(awaited.reply_to, Answer::DeleteTopics(refusal));
+        }
+    }
+}
+
+fn unknown(topic: &TopicReference) -> ApiError {
+    match topic {
+        TopicReference::Name(_) => ApiError::new(
+            KafkaError::UNKNOWN_TOPIC_OR_PARTITION,
+            "there is no such topic",
+        ),
+        TopicReference::Id(_) => {
+            ApiError::new(KafkaError::UNKNOWN_TOPIC_ID, "no topic has this id")
+        }
+    }
+}
