@@ -393,8 +393,21 @@ pub enum Answer {
     AlterPartition(Result<Vec<AlterPartitionAnswer>, KafkaError>),
     /// The block handed out.
     AllocateProducerIds(Result<ProducerIdBlock, KafkaError>),
+    /// Whether what the controller knows is what ZooKeeper holds.
+    Compare(Result<Compared, KafkaError>),
     /// One entry a topic asked about, in the request's order.
     DeleteTopics(Result<Vec<DeletedTopic>, KafkaError>),
+}
+
+/// What a comparison of the controller's knowledge with ZooKeeper found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// How many topics were read.
+    pub topics: usize,
+    /// How many partitions.
+    pub partitions: usize,
+    /// Each difference with its node; empty is good.
+    pub differences: Vec<String>,
 }
 
 /// What a client hears of one topic that it wanted deleted.

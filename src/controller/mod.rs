@@ -5,6 +5,7 @@
 //! Upstream: `KafkaController.scala`.
 
 mod brokers;
+mod compare;
 mod delete_topics;
 mod deletion;
 mod elections;
@@ -260,6 +261,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .process_delete_topics(topics, timeout_ms, reply_to)
                 .await
                 .map(none),
+            ControllerEvent::Compare(reply_to) => self.process_compare(reply_to).await.map(none),
             // Who waited long enough is answered at the end of every event.
             ControllerEvent::AnswerDue => Ok(None),
             ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
@@ -551,6 +553,9 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
             *reply_to,
             Answer::AllocateProducerIds(Err(KafkaError::NOT_CONTROLLER)),
         )),
+        ControllerEvent::Compare(reply_to) => {
+            Some((*reply_to, Answer::Compare(Err(KafkaError::NOT_CONTROLLER))))
+        }
         ControllerEvent::DeleteTopics { reply_to, .. } => Some((
             *reply_to,
             Answer::DeleteTopics(Err(KafkaError::NOT_CONTROLLER)),

@@ -122,6 +122,8 @@ pub enum ControllerEvent {
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
+    /// Somebody wants to know whether the controller knows what ZooKeeper holds.
+    Compare(ReplyTo),
     /// A client has waited as long as it wanted to.
     AnswerDue,
 
@@ -319,6 +321,7 @@ impl ControllerEvent {
                 ControllerState::ControlledShutdown
             }
             Self::AnswerDue
+            | Self::Compare(_)
             | Self::ChannelBehind(_)
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)

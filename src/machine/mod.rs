@@ -4,6 +4,7 @@
 //! Pure: no port is in reach, so nothing here can wait or act. `controller` loops the three.
 
 pub mod candidacy;
+pub mod comparison;
 pub mod deletion;
 pub mod election;
 pub mod features;

@@ -1,8 +1,9 @@
-//! The pages `/metrics`, `/healthz`, `/readyz` and `/livez`.
+//! The pages `/metrics`, `/healthz`, `/readyz`, `/livez` and `/checkz`.
 //!
 //! They only read: nothing that a client sends here changes anything. No authentication, so the address is the
 //! operator's choice (`klamm.http.listen`). Upstream counterpart: none; brokers have JMX.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,19 +14,32 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::exposition;
 use super::health::{self, Health, HealthSnapshot, Readiness};
 use super::metrics::Metrics;
 use crate::config::HostPort;
+use crate::effect::{Answer, Compared};
 
 /// What the pages are made of.
 #[derive(Debug, Clone)]
 pub struct Observed {
     pub metrics: Arc<Metrics>,
     pub health: watch::Receiver<HealthSnapshot>,
+    /// Compares what the controller knows with ZooKeeper.
+    pub compare: Compare,
+}
+
+/// Asks the controller for a comparison with ZooKeeper; the receiver fails where the controller ended.
+#[derive(Clone)]
+pub struct Compare(pub Arc<dyn Fn() -> oneshot::Receiver<Answer> + Send + Sync>);
+
+impl fmt::Debug for Compare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Compare")
+    }
 }
 
 /// Binds the address of `klamm.http.listen`.
@@ -73,6 +87,7 @@ fn router(observed: Observed) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/livez", get(livez))
+        .route("/checkz", get(checkz))
         .with_state(observed)
 }
 
@@ -117,11 +132,42 @@ async fn livez(State(observed): State<Observed>) -> Response {
     }
 }
 
+/// Costs the controller a reading of the whole cluster, some tenths of a second at 100,000 partitions.
+async fn checkz(State(observed): State<Observed>) -> Response {
+    let not_controller = |why: &str| {
+        let text = format!("not compared: {why}\n");
+        (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    };
+    let compared = match (observed.compare.0)().await {
+        Ok(Answer::Compare(Ok(compared))) => compared,
+        Ok(Answer::Compare(Err(_))) => return not_controller("this klamm is not the controller"),
+        Ok(_) | Err(_) => return not_controller("the controller has ended"),
+    };
+    let Compared {
+        topics,
+        partitions,
+        differences,
+    } = compared;
+    if differences.is_empty() {
+        return format!("as in ZooKeeper: {topics} topics, {partitions} partitions\n")
+            .into_response();
+    }
+    let mut text = format!("{} differences from ZooKeeper:\n", differences.len());
+    for difference in differences {
+        text.push_str(&difference);
+        text.push('\n');
+    }
+    (StatusCode::CONFLICT, text).into_response()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
     use super::*;
     use crate::effect::Term;
-    use crate::model::{BrokerId, ControllerEpoch};
+    use crate::model::{BrokerId, ControllerEpoch, KafkaError};
     use crate::observe::health::SessionState;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
@@ -139,6 +185,14 @@ mod tests {
         answer
     }
 
+    fn compared(differences: &[&str]) -> Compared {
+        Compared {
+            topics: 2,
+            partitions: 7,
+            differences: differences.iter().map(ToString::to_string).collect(),
+        }
+    }
+
     #[tokio::test]
     async fn the_pages_follow_the_snapshot_and_the_server_stops_when_told() {
         let listener = bind(&HostPort {
@@ -150,9 +204,24 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (sender, health) = watch::channel(HealthSnapshot::starting(BrokerId(900)));
         let stop = CancellationToken::new();
+        let answers = [
+            Answer::Compare(Ok(compared(&[]))),
+            Answer::Compare(Ok(compared(&["/brokers/ids/6: gone"]))),
+            Answer::Compare(Err(KafkaError::NOT_CONTROLLER)),
+        ];
+        let answers = Mutex::new(VecDeque::from(answers));
+        let compare = Compare(Arc::new(move || {
+            let (sender, receiver) = oneshot::channel();
+            // Without an answer left the controller has ended.
+            if let Some(answer) = answers.lock().unwrap().pop_front() {
+                sender.send(answer).unwrap();
+            }
+            receiver
+        }));
         let observed = Observed {
             metrics: Arc::default(),
             health,
+            compare,
         };
         let server = tokio::spawn(serve(listener, observed, stop.clone()));
 
@@ -190,6 +259,22 @@ mod tests {
                 .await
                 .starts_with("HTTP/1.1 200 ")
         );
+        for expected in [
+            ("200", "as in ZooKeeper: 2 topics, 7 partitions\n"),
+            (
+                "409",
+                "1 differences from ZooKeeper:\n/brokers/ids/6: gone\n",
+            ),
+            ("503", "not compared: this klamm is not the controller\n"),
+            ("503", "not compared: the controller has ended\n"),
+        ] {
+            let answer = ask(address, "GET /checkz").await;
+            let (status, body) = expected;
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.ends_with(body),
+                "{answer}"
+            );
+        }
         assert!(
             ask(address, "POST /metrics")
                 .await
@@ -221,6 +306,7 @@ mod tests {
             Observed {
                 metrics: Arc::default(),
                 health,
+                compare: Compare(Arc::new(|| oneshot::channel().1)),
             },
             stop.clone(),
         ));

@@ -34,7 +34,7 @@ use crate::event::{ControllerEvent, EventSink};
 use crate::machine::candidacy;
 use crate::model::BrokerId;
 use crate::observe::capture::CaptureStartError;
-use crate::observe::http::{self, Observed};
+use crate::observe::http::{self, Compare, Observed};
 use crate::observe::telemetry::TelemetryError;
 use crate::observe::{Capture, CaptureTap, HealthSnapshot, Metrics};
 use crate::port::Ports;
@@ -123,13 +123,22 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     let capture = config.capture.as_ref().map(start).transpose()?;
     let tap = capture.as_ref().map(Capture::tap).unwrap_or_default();
     let (health, health_latest) = watch::channel(HealthSnapshot::starting(config.klamm_id));
+    let replies = ReplySlots::default();
+    let queue = EventQueue::new(replies.clone());
     let stop_pages = CancellationToken::new();
     let pages = match &config.http_listen {
         Some(address) => {
             let listener = http::bind(address).await?;
+            let (slots, events) = (replies.clone(), queue.clone());
+            let compare = Compare(Arc::new(move || {
+                let (reply_to, answer) = slots.open();
+                events.put(ControllerEvent::Compare(reply_to));
+                answer
+            }));
             let observed = Observed {
                 metrics: Arc::clone(&metrics),
                 health: health_latest,
+                compare,
             };
             Some(tokio::spawn(http::serve(
                 listener,
@@ -141,8 +150,6 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     };
     let bound = api::bind(&config.listeners).await?;
 
-    let replies = ReplySlots::default();
-    let queue = EventQueue::new(replies.clone());
     let sink: Arc<dyn EventSink> = Arc::new(queue.clone());
     let health = Arc::new(health);
     let observer = Arc::new(SessionObserver::new(

@@ -6,6 +6,7 @@
 
 mod answers;
 mod brokers;
+mod compare;
 mod delete_topics;
 mod deletion;
 mod elections;
