@@ -19,7 +19,7 @@ use klamm_codec::error::Direction;
 use crate::cluster::Cluster;
 use crate::parity::differences::told;
 use crate::parity::play_step;
-use crate::parity::trace::{self, StepTrace};
+use crate::parity::trace::{self, Kind, StepTrace, Told};
 use crate::script::{self, BEFORE, BROKERS, JAVA_ONLY, LAST, STEPS, Step};
 use crate::stories::Leading;
 use crate::tap::{Entry, Said, Tape, Way};
@@ -305,16 +305,20 @@ fn differing(kept: &[Entry], new: &[Entry]) -> Result<Vec<String>> {
 }
 
 /// What was told in a step, but for what the Java controller itself tells otherwise from one time to the next: how far
-/// leader epochs rise (it takes a leaving broker out of an ISR once more where that came back meanwhile), and what a
-/// leaving broker still hears for its clients.
+/// leader epochs rise (it takes a leaving broker out of an ISR once more where that came back meanwhile), and, for it does
+/// not wait for a leaving broker, whether that still hears to stop and what it is to tell its clients.
 fn settled(step: &StepTrace) -> BTreeMap<String, String> {
     let leaving = (1..=BROKERS as i32).find(|id| Step::Stop(*id).to_string() == step.step);
-    let race = leaving.map(|id| format!("metadata to broker {id} "));
-    let compared = told(step).into_iter().filter(|(subject, _)| {
-        race.as_ref()
-            .is_none_or(|race| !subject.starts_with(race.as_str()))
+    let mut step = step.clone();
+    step.told.retain(|subject, told| {
+        if Some(subject.broker) != leaving {
+            return true;
+        }
+        told.retain(|told| !matches!(told, Told::Stop { .. }));
+        subject.kind == Kind::Orders && !told.is_empty()
     });
-    compared
+    told(&step)
+        .into_iter()
         .map(|(subject, told)| {
             let words = told.split(' ').filter(|word| !word.starts_with('+'));
             (subject, words.collect::<Vec<_>>().join(" "))
