@@ -33,7 +33,8 @@ pub struct BrokerPlan {
     pub brokers: usize,
     /// `ip:port` that it tells everybody to dial, where that is not its listener.
     pub advertised: Option<String>,
-    /// Further properties; a key given here replaces the rig's, and `{ip}` stands for the run's address.
+    /// Further properties; a key given here replaces the rig's, `{ip}` stands for the run's address, and `{data}` for the
+    /// broker's folder.
     pub properties: Vec<(String, String)>,
 }
 
@@ -124,6 +125,23 @@ impl Broker {
         self.process.restart()
     }
 
+    /// Changes `inter.broker.protocol.version` in its configuration, which it reads at its next start.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn set_ibp(&self, ibp: Ibp) -> Result<()> {
+        const KEY: &str = "inter.broker.protocol.version=";
+        let path = &self.config;
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let lines = text.lines().map(|line| match line.starts_with(KEY) {
+            true => format!("{KEY}{ibp}\n"),
+            false => format!("{line}\n"),
+        });
+        fs::write(path, lines.collect::<String>())
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
     /// Waits until ZooKeeper has dropped the broker's registration; returns how long that took.
     pub fn wait_unregistered(&self, zk: &Zk) -> Result<Duration> {
         let id = self.id;
@@ -209,8 +227,11 @@ fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {
     if let Some(advertised) = &plan.advertised {
         text.push_str(&format!("advertised.listeners=PLAINTEXT://{advertised}\n"));
     }
+    let data = run.data(&format!("broker-{}", plan.id));
     for (key, value) in &plan.properties {
-        let value = value.replace("{ip}", &run.address.to_string());
+        let value = value
+            .replace("{ip}", &run.address.to_string())
+            .replace("{data}", &data.display().to_string());
         text.push_str(&format!("{key}={value}\n"));
     }
     text

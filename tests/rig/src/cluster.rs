@@ -190,6 +190,13 @@ impl Cluster {
             .with_context(|| format!("no klamm {id} was started"))
     }
 
+    /// The klamm of this cluster that holds the role, if one does.
+    pub fn leading_klamm(&mut self) -> Option<i32> {
+        let owner = self.zk.controller().ok().flatten()?;
+        let klamm = self.klamms.get_mut(&owner.id)?;
+        klamm.process.is_running().then_some(owner.id)
+    }
+
     pub fn traffic(&mut self) -> Result<&mut Traffic> {
         self.traffic.as_mut().context("no traffic was started")
     }

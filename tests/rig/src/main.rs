@@ -10,6 +10,7 @@ use klamm_rig::cluster::{Cluster, ClusterPlan};
 use klamm_rig::jars::{self, Jars};
 use klamm_rig::log_rule;
 use klamm_rig::script;
+use klamm_rig::stories::matrix::MATRIX;
 use klamm_rig::stories::{Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
 use klamm_rig::version::{Ibp, KafkaVersion};
@@ -45,6 +46,9 @@ enum Command {
         /// All of them, the slow ones too
         #[arg(long, conflicts_with = "names")]
         all: bool,
+        /// On each of the four clusters that every story must pass on
+        #[arg(long, conflicts_with_all = ["brokers", "ibp"])]
+        matrix: bool,
         /// Print each step as it happens
         #[arg(long, short)]
         verbose: bool,
@@ -127,6 +131,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Story {
             names,
             all,
+            matrix,
             verbose,
             who,
         } => {
@@ -136,7 +141,12 @@ fn run(command: Command) -> Result<bool> {
                 named(&names)?
             };
             let voice = if verbose { Voice::Live } else { Voice::Quiet };
-            tell(&stories, &who.choice(Leading::Klamm), voice)
+            if matrix {
+                let clusters = MATRIX.map(|cluster| (Some(cluster.name), cluster.choice()));
+                tell(&stories, &clusters, voice)
+            } else {
+                tell(&stories, &[(None, who.choice(Leading::Klamm))], voice)
+            }
         }
         Command::Baseline { names, who } => {
             let stories = if names.is_empty() {
@@ -177,22 +187,25 @@ fn list() {
     }
 }
 
-/// Tells stories one after the other, a line each.
-fn tell(stories: &[&Story], choice: &Choice, voice: Voice) -> Result<bool> {
+/// Tells stories one after the other on each of the clusters, a line each.
+fn tell(stories: &[&Story], clusters: &[(Option<&str>, Choice)], voice: Voice) -> Result<bool> {
     jars::require_java_tools()?;
-    let mut failed = 0;
-    for story in stories {
-        if voice == Voice::Live {
-            println!("{}: {}", teller::bold(story.name), story.about);
+    let (mut told, mut failed) = (0, 0);
+    for (name, choice) in clusters {
+        if let Some(name) = name {
+            println!("{}", teller::bold(name));
         }
-        let report = story.run(choice, voice);
-        failed += usize::from(!report.passed());
-        print_line(story, &report);
+        for story in stories {
+            if voice == Voice::Live {
+                println!("{}: {}", teller::bold(story.name), story.about);
+            }
+            let report = story.run(choice, voice);
+            told += 1;
+            failed += usize::from(!report.passed());
+            print_line(story, &report);
+        }
     }
-    println!(
-        "stories: {} passed, {failed} failed",
-        stories.len() - failed
-    );
+    println!("stories: {} passed, {failed} failed", told - failed);
     Ok(failed == 0)
 }
 

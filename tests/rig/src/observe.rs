@@ -18,6 +18,33 @@ use crate::zk::{TopicPartition, Zk};
 /// Pace of the watcher: some samples within any moment that a client could notice.
 const SAMPLE_PACE: Duration = Duration::from_millis(20);
 
+/// Nodes by which one thing is asked of the controller, and folders in which many are.
+const ASKED: [&str; 2] = [
+    "/admin/reassign_partitions",
+    "/admin/preferred_replica_election",
+];
+const ASKED_IN: [&str; 3] = [
+    "/admin/delete_topics",
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+];
+
+/// What is still asked of the controller, if anything is.
+pub fn asked(zk: &Zk) -> Result<Option<String>> {
+    for path in ASKED {
+        if zk.get(path)?.is_some() {
+            return Ok(Some(format!("{path} is still there")));
+        }
+    }
+    for folder in ASKED_IN {
+        let children = zk.children(folder)?;
+        if !children.is_empty() {
+            return Ok(Some(format!("{folder} still holds {children:?}")));
+        }
+    }
+    Ok(None)
+}
+
 impl Cluster {
     /// Waits until `id` holds the role; returns how long that took.
     pub fn wait_controller(&mut self, id: i32, timeout: Duration) -> Result<Duration> {
@@ -84,6 +111,34 @@ impl Cluster {
                 Some(first) => Seen::Not(format!("{first}, and {} more are short", short.count())),
             })
         })
+    }
+
+    /// Waits until nothing that was asked of the controller is left in ZooKeeper.
+    pub fn wait_nothing_asked(&mut self, timeout: Duration) -> Result<Duration> {
+        self.wait(
+            "nothing to be asked of the controller",
+            timeout,
+            |cluster| {
+                Ok(match asked(&cluster.zk)? {
+                    None => Seen::Done(()),
+                    Some(seen) => Seen::Not(seen),
+                })
+            },
+        )
+    }
+
+    /// Waits until klamm `id` knows what ZooKeeper holds; returns how long that took and what it says.
+    pub fn wait_known(&mut self, id: i32, timeout: Duration) -> Result<(Duration, String)> {
+        let mut said = String::new();
+        let took = self.wait("klamm to know what ZooKeeper holds", timeout, |cluster| {
+            let (status, body) = cluster.klamm(id)?.get("/checkz")?;
+            body.trim().clone_into(&mut said);
+            Ok(match status {
+                200 => Seen::Done(()),
+                _ => Seen::Not(format!("/checkz answers {status}: {said}")),
+            })
+        })?;
+        Ok((took, said))
     }
 
     /// Waits until `topic` has `partitions` partitions with a leader each, none of them on an id that is not a genuine

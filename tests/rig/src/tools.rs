@@ -18,6 +18,10 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 pub enum Tool {
     Topics,
     Configs,
+    ReassignPartitions,
+    LeaderElection,
+    /// Up to 2.8.
+    PreferredReplicaElection,
 }
 
 impl Tool {
@@ -25,6 +29,9 @@ impl Tool {
         match self {
             Self::Topics => "kafka-topics",
             Self::Configs => "kafka-configs",
+            Self::ReassignPartitions => "kafka-reassign-partitions",
+            Self::LeaderElection => "kafka-leader-election",
+            Self::PreferredReplicaElection => "kafka-preferred-replica-election",
         }
     }
 
@@ -34,6 +41,15 @@ impl Tool {
             Self::Topics if version.at_least(3, 5) => "org.apache.kafka.tools.TopicCommand",
             Self::Topics => "kafka.admin.TopicCommand",
             Self::Configs => "kafka.admin.ConfigCommand",
+            Self::ReassignPartitions if version.at_least(3, 7) => {
+                "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+            }
+            Self::ReassignPartitions => "kafka.admin.ReassignPartitionsCommand",
+            Self::LeaderElection if version.at_least(3, 6) => {
+                "org.apache.kafka.tools.LeaderElectionCommand"
+            }
+            Self::LeaderElection => "kafka.admin.LeaderElectionCommand",
+            Self::PreferredReplicaElection => "kafka.admin.PreferredReplicaLeaderElectionCommand",
         }
     }
 

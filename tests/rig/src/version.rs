@@ -95,6 +95,15 @@ impl Ibp {
         }
     }
 
+    /// `major.minor`.
+    pub const fn new(major: u8, minor: u8) -> Self {
+        Self {
+            major,
+            minor,
+            interim: None,
+        }
+    }
+
     /// From 3.0 on brokers take producer ids from the controller.
     pub const fn producer_ids_from_controller(self) -> bool {
         self.major >= 3

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::cluster::Cluster;
+use crate::observe;
 use crate::tap::Tape;
 use crate::wait::Seen;
 use crate::wire::{self, ClientView};
@@ -17,12 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// So long nothing was said and nothing is due: no controller pauses that long between requests that belong together
 /// (they retry after 100 ms, to 1 s in klamm).
 const QUIET: Duration = Duration::from_millis(1_500);
-/// Nodes by which an operation is asked for; they go when it is done.
-const ASKED: [&str; 2] = [
-    "/admin/reassign_partitions",
-    "/admin/preferred_replica_election",
-];
-
 /// Waits until `cluster` has come to rest; returns how long that took, without the quiet at its end.
 ///
 /// # Errors
@@ -42,7 +37,7 @@ pub fn settle(cluster: &mut Cluster, tape: &Tape) -> Result<Duration> {
 
 /// What is not yet as it must become; `None` when all is.
 fn unrest(cluster: &mut Cluster) -> Result<Option<String>> {
-    if let Some(seen) = under_way(cluster)? {
+    if let Some(seen) = observe::asked(&cluster.zk)? {
         return Ok(Some(seen));
     }
     let answering = cluster.answering_brokers();
@@ -80,22 +75,6 @@ fn unrest(cluster: &mut Cluster) -> Result<Option<String>> {
         }
         if let Some(seen) = not_told(&view, &registered, &states) {
             return Ok(Some(format!("broker {id} tells {seen}")));
-        }
-    }
-    Ok(None)
-}
-
-/// An operation that was asked for and is not done.
-fn under_way(cluster: &Cluster) -> Result<Option<String>> {
-    for path in ASKED {
-        if cluster.zk.get(path)?.is_some() {
-            return Ok(Some(format!("{path} is still there")));
-        }
-    }
-    for folder in ["/admin/delete_topics", "/isr_change_notification"] {
-        let children = cluster.zk.children(folder)?;
-        if !children.is_empty() {
-            return Ok(Some(format!("{folder} still holds {children:?}")));
         }
     }
     Ok(None)

@@ -147,6 +147,55 @@ fn controlled_shutdown(teller: &mut Teller, cluster: &mut Cluster) -> Result<()>
     Ok(())
 }
 
+/// A topic that one broker leads alone.
+const WIDE: &str = "wide";
+const WIDE_PARTITIONS: usize = 1_000;
+
+pub const THOUSAND_LED: Story = Story {
+    name: "thousand-led",
+    about: "a broker that leads 1,000 partitions is stopped gently: others lead them, and nothing is without a leader",
+    pace: Pace::Quick,
+    baseline: true,
+    plan: Choice::mixed,
+    tell: thousand_led,
+    klamm_may_log: &[],
+    brokers_may_log: &[],
+};
+
+fn thousand_led(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
+    teller.step("traffic flows", || acts::start_traffic(cluster))?;
+    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
+    let leader = acts::busiest_broker(cluster)?;
+    teller.step("a broker leads 1,000 partitions more", || {
+        lead_alone(cluster, leader)
+    })?;
+    teller.step("it is stopped gently", || {
+        acts::stop_gently(cluster, leader)
+    })?;
+    teller.step("it returns", || acts::return_broker(cluster, leader))
+}
+
+fn lead_alone(cluster: &mut Cluster, leader: i32) -> Result<Told> {
+    let mut replicas: Vec<i32> = cluster.genuine_ids().into_iter().collect();
+    replicas.retain(|id| *id != leader);
+    let second = replicas.first().copied().context("no second broker")?;
+    let node = |partition: usize| (partition.to_string(), serde_json::json!([leader, second]));
+    let partitions: serde_json::Map<_, _> = (0..WIDE_PARTITIONS).map(node).collect();
+    let node = serde_json::json!({"version": 1, "partitions": partitions}).to_string();
+    cluster.zk.create(
+        &format!("/config/topics/{WIDE}"),
+        br#"{"version":1,"config":{}}"#,
+    )?;
+    cluster
+        .zk
+        .create(&format!("/brokers/topics/{WIDE}"), node.as_bytes())?;
+    let took = cluster.wait_topic(WIDE, WIDE_PARTITIONS, 2 * PATIENCE)?;
+    cluster.wait_all_led(2 * PATIENCE)?;
+    cluster.wait_isr_full(2 * PATIENCE)?;
+    acts::flowing(cluster)?;
+    Ok(Told::after(took, format!("broker {leader}")))
+}
+
 pub const IDEMPOTENT_PRODUCER: Story = Story {
     name: "idempotent-producer",
     about: "at IBP 3.9 every broker gets its producer ids from klamm, and no record is doubled over a failover",

@@ -56,6 +56,15 @@ fn topic_deletion(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
         waits(cluster, victim)
     })?;
     teller.step("it does not grow meanwhile", || does_not_grow(cluster))?;
+    if cluster.plan.leading == Leading::Klamm {
+        teller.step(
+            "klamm is killed; a Java broker takes the deletion over",
+            || acts::kill_klamm(cluster),
+        )?;
+        teller.step("klamm takes the role back, and the deletion", || {
+            acts::klamm_returns(cluster)
+        })?;
+    }
     teller.step("it returns, and the topic is gone", || {
         resumes(cluster, victim)
     })?;
@@ -213,7 +222,7 @@ fn mark(cluster: &Cluster, topic: &str) -> Result<()> {
 }
 
 /// Waits until nothing in ZooKeeper tells of the topic.
-fn wait_gone(cluster: &mut Cluster, topic: &str) -> Result<Duration> {
+pub fn wait_gone(cluster: &mut Cluster, topic: &str) -> Result<Duration> {
     cluster.wait(&format!("{topic} to be gone"), PATIENCE, |cluster| {
         for parent in ["/brokers/topics", "/config/topics", "/admin/delete_topics"] {
             let path = format!("{parent}/{topic}");

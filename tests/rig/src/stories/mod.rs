@@ -5,11 +5,16 @@ pub mod acts;
 mod brokers;
 mod deletion;
 mod demo;
+mod elections;
+mod log_dirs;
+pub mod matrix;
+mod reassignment;
 mod refusals;
 mod role;
 mod takeover;
 mod topics;
 pub mod up;
+mod upgrade;
 mod zombie;
 mod zookeeper;
 
@@ -35,10 +40,18 @@ pub const STORIES: &[Story] = &[
     zombie::ZOMBIE,
     brokers::PAUSED_BROKER,
     brokers::CONTROLLED_SHUTDOWN,
+    brokers::THOUSAND_LED,
     brokers::IDEMPOTENT_PRODUCER,
     topics::TOPICS_BY_ZOOKEEPER,
     topics::BROKEN_TOPICS,
     deletion::TOPIC_DELETION,
+    reassignment::REASSIGNMENT,
+    reassignment::BROKEN_REASSIGNMENTS,
+    elections::PREFERRED_ELECTION,
+    elections::LEADER_BALANCE,
+    elections::UNCLEAN_ELECTION,
+    log_dirs::FAILED_LOG_DIR,
+    upgrade::ROLLING_UPGRADE,
     refusals::ID_OF_A_BROKER,
     refusals::SECURED_CONFIG,
     refusals::SECURED_BROKERS,
@@ -223,7 +236,12 @@ impl Story {
         });
         let mut fault = set_up.err();
         if let Some(cluster) = &mut cluster {
-            fault = fault.or((self.tell)(&mut teller, cluster).err());
+            if fault.is_none() {
+                fault = (self.tell)(&mut teller, cluster).err();
+            }
+            if fault.is_none() {
+                rests(&mut teller, cluster);
+            }
             self.end(&mut teller, cluster);
         }
         let steps = teller.steps().to_vec();
@@ -300,6 +318,28 @@ impl Story {
         }
         Ok("".into())
     }
+}
+
+/// What must hold at the end of every story that klamm leads: nothing that was asked for is left, every ISR is full, and
+/// klamm knows what ZooKeeper holds.
+fn rests(teller: &mut Teller, cluster: &mut Cluster) {
+    let Some(klamm) = cluster.leading_klamm() else {
+        return;
+    };
+    let everybody_runs = cluster.answering_brokers().len() == cluster.brokers.len();
+    teller
+        .step(
+            "the cluster is at rest, and klamm knows it as it is",
+            || {
+                let mut took = cluster.wait_nothing_asked(acts::PATIENCE)?;
+                if everybody_runs {
+                    took += cluster.wait_isr_full(acts::PATIENCE)?;
+                }
+                let (known, said) = cluster.wait_known(klamm, acts::PATIENCE)?;
+                Ok(Told::after(took + known, said))
+            },
+        )
+        .ok();
 }
 
 /// Waits until no other test tells a story, in this process or another; the stage is free again when this is dropped.
