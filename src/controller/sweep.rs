@@ -76,6 +76,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.sweep_deletions().await?;
         self.process_isr_change_notification().await?;
         self.process_log_dir_event_notification().await?;
+        self.process_config_change().await?;
         self.process_preferred_replica_election().await
     }
 

@@ -7,8 +7,10 @@
 mod answers;
 mod brokers;
 mod compare;
+mod configs;
 mod delete_topics;
 mod deletion;
+mod elect_leaders;
 mod elections;
 mod failover;
 mod features;
