@@ -244,9 +244,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             _ if self.context.term().is_none() => Ok(None),
             ControllerEvent::BrokerChange => self.process_broker_change().await,
-            ControllerEvent::BrokerModifications(id) => {
-                self.process_broker_modifications(id).await.map(none)
-            }
+            ControllerEvent::BrokerModifications(id) => self.process_broker_modifications(id).await,
             ControllerEvent::TopicChange => self.process_topic_change().await.map(none),
             ControllerEvent::PartitionModifications(topic) => self
                 .process_partition_modifications(&[topic])

@@ -83,7 +83,7 @@ fn assert_deleted(world: &World, topic: &str) {
     }
 }
 
-const PROCEDURES: [Procedure; 11] = [
+const PROCEDURES: [Procedure; 12] = [
     Procedure {
         name: "failover",
         before: orphaned,
@@ -239,6 +239,18 @@ const PROCEDURES: [Procedure; 11] = [
                 world,
                 &[("v-0", "leader 2 isr [2]"), ("u-0", "leader 3 isr [3]")],
             );
+        },
+    },
+    Procedure {
+        name: "failed log directory",
+        before: led,
+        trigger: |world| world.fail_log_dir(1, &["t-0"]),
+        after: |world| {
+            let state = world.led_by("t-0");
+            assert!(state.starts_with("leader 2 isr [2,3] "), "{state}");
+            assert_eq!(world.differences(&[1]), [""; 0]);
+            let notices = world.zookeeper.look_children("/log_dir_event_notification");
+            assert_eq!(notices, [""; 0]);
         },
     },
     Procedure {

@@ -16,6 +16,7 @@ mod failover;
 mod features;
 mod interrupted;
 mod isr;
+mod log_dirs;
 mod role;
 mod sanitise;
 mod shutdown;
