@@ -125,6 +125,17 @@ pub struct ElectionConfig {
     pub unclean_leader_election_enable: Option<bool>,
 }
 
+/// A notice below `/config/changes`: whose configuration was written, as far as that concerns the controller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigChange {
+    /// `/config/topics/T`.
+    Topic(TopicName),
+    /// `/config/brokers/<default>`.
+    BrokerDefault,
+    /// A user's, a client's, a single broker's.
+    Other,
+}
+
 /// The name of a sequential child below a notification path, `isr_change_0000000007` for instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotificationName(pub String);
@@ -393,6 +404,8 @@ pub enum Answer {
     AlterPartition(Result<Vec<AlterPartitionAnswer>, KafkaError>),
     /// The block handed out.
     AllocateProducerIds(Result<ProducerIdBlock, KafkaError>),
+    /// One entry a partition that was asked about, or that needed an election.
+    ElectLeaders(Result<Vec<ElectionResult>, KafkaError>),
     /// Whether what the controller knows is what ZooKeeper holds.
     Compare(Result<Compared, KafkaError>),
     /// One entry a topic asked about, in the request's order.
@@ -420,6 +433,9 @@ pub struct DeletedTopic {
     /// `Ok`: no client finds it any more; its logs and nodes go as soon as they can.
     pub result: Result<(), ApiError>,
 }
+
+/// What became of one partition that an election was asked for.
+pub type ElectionResult = (TopicPartition, Result<(), ApiError>);
 
 /// What a leader hears of one partition whose in-sync set it wanted to change.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use crate::effect::{
-    Answer, ControlRequests, ElectionConfig, FeatureZnode, Incarnation, NotificationName,
-    PreferredElectionZnode, ProducerIdBlock, Read, ReplyTo, StateRead, Term, TopicZnode, ZkOutcome,
-    ZkWrite,
+    Answer, ConfigChange, ControlRequests, ElectionConfig, FeatureZnode, Incarnation,
+    NotificationName, PreferredElectionZnode, ProducerIdBlock, Read, ReplyTo, StateRead, Term,
+    TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};
@@ -152,6 +152,13 @@ pub trait Zk {
     ) -> Result<Vec<Read<ElectionConfig>>, ZkFault>;
     /// `/config/brokers/<default>`.
     async fn default_broker_config(&self) -> Result<Read<ElectionConfig>, ZkFault>;
+    /// The names below `/config/changes`, strange ones included; arms it.
+    async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault>;
+    /// Notices below `/config/changes`. The order is that asked for.
+    async fn config_changes(
+        &self,
+        names: &[NotificationName],
+    ) -> Result<Vec<Read<ConfigChange>>, ZkFault>;
     /// Names below `/admin/delete_topics`; arms it.
     async fn topic_deletions(&self) -> Result<Vec<TopicName>, ZkFault>;
     /// `/isr_change_notification`; arms it.

@@ -189,27 +189,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(())
     }
 
+    /// A registration was rewritten. One that is news is looked at together with the others: klamm may lack a listener that
+    /// the broker has now, and a broker that lacked a feature may have it now.
     pub(super) async fn process_broker_modifications(
         &mut self,
         id: BrokerId,
-    ) -> Result<(), ZkFault> {
+    ) -> Result<Option<Stop>, ZkFault> {
         if id == self.settings.own_id || self.context.klamm_ids().contains(&id) {
-            return Ok(());
+            return Ok(None);
         }
         match self.ports.zk.broker(id).await? {
-            Read::Found(read) => {
-                let Some(known) = self.context.registration(id) else {
-                    return Ok(());
-                };
-                if known.epoch == read.epoch && known.broker != read.broker {
-                    self.on_brokers_modified(vec![read]);
-                }
-                Ok(())
+            Read::Found(read) if self.context.registration(id) != Some(&read) => {
+                self.process_broker_change().await
             }
-            Read::Missing => Ok(()),
+            Read::Found(_) | Read::Missing => Ok(None),
             Read::Broken(why) => {
                 self.warn_broken([why]);
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -259,6 +255,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 Read::Broken(why) => self.warn_broken([why.clone()]),
             }
         }
+        // One that lost its last directory is on its way out, or gone: its replicas are offline altogether then.
+        brokers.retain(|id| self.context.is_live_or_shutting_down(*id));
         if !brokers.is_empty() {
             info!(target: log::CONTROLLER, "Handling log directory failure for brokers {}", join(brokers.iter().copied()));
             let brokers: Vec<BrokerId> = brokers.into_iter().collect();

@@ -1,17 +1,17 @@
 //! Leaders that are elected although the present ones live: on request, and to balance.
 //!
-//! Upstream: `processReplicaLeaderElection` for `/admin/preferred_replica_election`,
+//! Upstream: `processReplicaLeaderElection` for `/admin/preferred_replica_election` and for ElectLeaders,
 //! `processAutoPreferredReplicaLeaderElection`.
 
 use tracing::{info, warn};
 
 use super::{KafkaController, log};
-use crate::effect::{Read, ZkOutcome, ZkWrite};
-use crate::event::ControllerEvent;
-use crate::machine::election::ElectionStrategy;
+use crate::effect::{Answer, ElectionResult, Read, ReplyTo, ZkOutcome, ZkWrite};
+use crate::event::{ControllerEvent, ElectionType};
+use crate::machine::election::{ElectionStrategy, UncleanRule};
 use crate::machine::partition::OnlineChange;
 use crate::machine::preferred;
-use crate::model::TopicPartition;
+use crate::model::{ApiError, KafkaError, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// The first look after a takeover, as upstream.
@@ -41,7 +41,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     async fn elect_requested(&mut self, asked: Vec<TopicPartition>) -> Result<(), ZkFault> {
-        let sorted = preferred::requested(&self.context, asked);
+        let sorted = preferred::requested(&self.context, asked, ElectionType::Preferred);
         for (partition, why) in &sorted.refused {
             warn!(
                 target: log::CONTROLLER,
@@ -54,6 +54,86 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             sorted.elect.len(), sorted.led.len()
         );
         self.elect_preferred(sorted.elect).await
+    }
+
+    /// ElectLeaders (KIP-460). Every way out answers.
+    pub(super) async fn process_elect_leaders(
+        &mut self,
+        partitions: Option<Vec<TopicPartition>>,
+        election: ElectionType,
+        reply_to: ReplyTo,
+    ) -> Result<(), ZkFault> {
+        let not_controller = Answer::ElectLeaders(Err(KafkaError::NOT_CONTROLLER));
+        if self.context.term().is_none() || !self.is_loaded {
+            self.answer(reply_to, not_controller);
+            return Ok(());
+        }
+        let names_them = partitions.is_some();
+        let asked = partitions.unwrap_or_else(|| preferred::all_partitions(&self.context));
+        let sorted = preferred::requested(&self.context, asked, election);
+        info!(
+            target: log::CONTROLLER,
+            "{election:?} leaders asked for: {} partitions to elect, {} are led so already, {} can't be",
+            sorted.elect.len(), sorted.led.len(), sorted.refused.len()
+        );
+        let outcome = self.elect_as_asked(sorted.elect.clone(), election).await;
+        let refusal = match &outcome {
+            Ok(()) => None,
+            Err(ZkFault::Refused { .. }) => outcome.as_ref().err().map(ToString::to_string),
+            Err(ZkFault::Fenced | ZkFault::SessionLost) => {
+                self.answer(reply_to, not_controller);
+                return outcome;
+            }
+        };
+        let mut answers: Vec<ElectionResult> = Vec::new();
+        for partition in sorted.elect {
+            let result = self.elected(&partition, election, refusal.as_deref());
+            answers.push((partition, result));
+        }
+        let refused = sorted.refused.into_iter();
+        answers.extend(refused.map(|(partition, why)| (partition, Err(why.answer()))));
+        if names_them {
+            let led = sorted.led.into_iter();
+            answers.extend(led.map(|partition| (partition, Err(preferred::not_needed()))));
+        }
+        answers.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.answer(reply_to, Answer::ElectLeaders(Ok(answers)));
+        outcome
+    }
+
+    /// What became of one partition: the context knows, also where a later round of the election was refused.
+    fn elected(
+        &self,
+        partition: &TopicPartition,
+        election: ElectionType,
+        refusal: Option<&str>,
+    ) -> Result<(), ApiError> {
+        if preferred::is_served(&self.context, partition, election) {
+            return Ok(());
+        }
+        Err(match refusal {
+            Some(why) => ApiError {
+                error: KafkaError::UNKNOWN_SERVER_ERROR,
+                message: why.to_owned(),
+            },
+            None => preferred::nobody(&self.context, partition, election),
+        })
+    }
+
+    async fn elect_as_asked(
+        &mut self,
+        partitions: Vec<TopicPartition>,
+        election: ElectionType,
+    ) -> Result<(), ZkFault> {
+        match election {
+            ElectionType::Preferred => self.elect_preferred(partitions).await,
+            ElectionType::Unclean if partitions.is_empty() => Ok(()),
+            ElectionType::Unclean => {
+                let strategy = ElectionStrategy::OfflinePartition(UncleanRule::Always);
+                let ask = OnlineChange::new(partitions, strategy);
+                self.change_and_send(ask).await.map(drop)
+            }
+        }
     }
 
     pub(super) async fn process_auto_leader_election(&mut self) -> Result<(), ZkFault> {

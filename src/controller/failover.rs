@@ -38,6 +38,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.context
             .set_protocol(self.cluster_protocol().unwrap_or(lowest));
         self.set_up_features().await?;
+        self.note_config_changes().await?;
         self.purge_notifications().await?;
         self.initialize_controller_context().await?;
         self.queue_pending_deletions().await?;

@@ -6,6 +6,7 @@
 
 mod brokers;
 mod compare;
+mod configs;
 mod delete_topics;
 mod deletion;
 mod elections;
@@ -24,11 +25,11 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::effect::{Answer, Read, ReplyTo, Term, ZkOutcome};
+use crate::effect::{Answer, ReplyTo, Term, ZkOutcome};
 use crate::error::{Disposition, disposition};
 use crate::event::{ControllerEvent, ControllerState};
 use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
-use crate::machine::election::{ElectionStrategy, UncleanRule};
+use crate::machine::config_changes::SeenConfigChanges;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{Applied, Decision, Fetched, Needs, Refused, StateChange};
 use crate::model::{
@@ -109,6 +110,8 @@ pub struct KafkaController<Z, B, R, C> {
     departures: Vec<shutdown::Departure>,
     /// Clients that wait until the topics that they deleted are gone.
     awaited_deletions: Vec<delete_topics::AwaitedDeletion>,
+    /// Which notices below `/config/changes` were looked at.
+    seen_config_changes: SeenConfigChanges,
     /// When the balance of leaders is looked at next.
     balance_due_at_ms: Option<u64>,
     /// The role is not taken before this time: it was taken, and the cluster could not be read.
@@ -139,6 +142,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             sweep_due_at_ms: None,
             departures: Vec::new(),
             awaited_deletions: Vec::new(),
+            seen_config_changes: SeenConfigChanges::default(),
             balance_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
@@ -227,14 +231,20 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .process_allocate_producer_ids(from, reply_to)
                 .await
                 .map(none),
+            ControllerEvent::ElectLeaders {
+                partitions,
+                election,
+                reply_to,
+            } => self
+                .process_elect_leaders(partitions, election, reply_to)
+                .await
+                .map(none),
             ControllerEvent::BrokerChange if self.context.term().is_none() => {
                 self.begin_survey().await.map(none)
             }
             _ if self.context.term().is_none() => Ok(None),
             ControllerEvent::BrokerChange => self.process_broker_change().await,
-            ControllerEvent::BrokerModifications(id) => {
-                self.process_broker_modifications(id).await.map(none)
-            }
+            ControllerEvent::BrokerModifications(id) => self.process_broker_modifications(id).await,
             ControllerEvent::TopicChange => self.process_topic_change().await.map(none),
             ControllerEvent::PartitionModifications(topic) => self
                 .process_partition_modifications(&[topic])
@@ -264,6 +274,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::Compare(reply_to) => self.process_compare(reply_to).await.map(none),
             // Who waited long enough is answered at the end of every event.
             ControllerEvent::AnswerDue => Ok(None),
+            ControllerEvent::ConfigChange => self.process_config_change().await.map(none),
+            ControllerEvent::UncleanLeaderElectionEnable => self
+                .process_unclean_leader_election_enable()
+                .await
+                .map(none),
+            ControllerEvent::TopicUncleanLeaderElectionEnable(topic) => self
+                .process_topic_unclean_leader_election_enable(topic)
+                .await
+                .map(none),
             ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
                 self.process_leader_and_isr_response(from, response).await
             }
@@ -477,23 +496,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .collect()
     }
 
-    /// How a partition whose leader is gone finds the next one. The cluster's default stands in ZooKeeper over the one in
-    /// the file (KAFKA-6526), and is read when it counts, as the topics' own are.
-    async fn offline_election(&mut self) -> Result<ElectionStrategy, ZkFault> {
-        let dynamic = match self.ports.zk.default_broker_config().await? {
-            Read::Found(config) => config.unclean_leader_election_enable,
-            Read::Missing => None,
-            Read::Broken(why) => {
-                self.warn_broken([why]);
-                None
-            }
-        };
-        let default = dynamic.unwrap_or(self.settings.unclean_leader_election_enable);
-        Ok(ElectionStrategy::OfflinePartition(UncleanRule::ByConfig {
-            default,
-        }))
-    }
-
     fn answer(&mut self, to: ReplyTo, answer: Answer) {
         self.ports.replies.answer(to, answer);
     }
@@ -538,7 +540,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 }
 
 /// What a waiting request is answered when it will not be processed: the queue was cleared, or the process ends.
-/// Java leaves AlterPartition and AllocateProducerIds without an answer, so their senders wait for a time-out.
+/// Java leaves AlterPartition, AllocateProducerIds and UpdateFeatures without an answer, so their senders wait for a time-out.
 pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
     match event {
         ControllerEvent::ControlledShutdown { reply_to, .. } => Some((
@@ -559,6 +561,10 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
         ControllerEvent::DeleteTopics { reply_to, .. } => Some((
             *reply_to,
             Answer::DeleteTopics(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::ElectLeaders { reply_to, .. } => Some((
+            *reply_to,
+            Answer::ElectLeaders(Err(KafkaError::NOT_CONTROLLER)),
         )),
         _ => None,
     }

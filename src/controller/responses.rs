@@ -7,6 +7,8 @@ use tracing::{error, info};
 
 use super::{KafkaController, Stop, log};
 use crate::effect::{Incarnation, PartitionErrors, TopicReference};
+use crate::machine::deletion;
+use crate::machine::replica::{self, LocalReplicaStep};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{ControllerEpoch, KafkaError, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
@@ -58,9 +60,27 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.on_replicas_become_offline(newly_offline).await?;
         }
         if !returned.is_empty() {
-            self.resume_deletions().await?;
+            self.on_replicas_returned(&returned).await?;
         }
         Ok(None)
+    }
+
+    /// A broker hosts again what it had called lost: it can lead, and delete. Java waits for the broker's restart.
+    async fn on_replicas_returned(&mut self, returned: &[Replica]) -> Result<(), ZkFault> {
+        info!(
+            target: log::CONTROLLER,
+            "broker {}: {} replicas are back from a failed log directory, {} first",
+            returned[0].broker, returned.len(), returned[0].partition
+        );
+        let told = |replica: &&Replica| !deletion::is_told(self.context.replica_state(replica));
+        let replicas: Vec<Replica> = returned.iter().filter(told).cloned().collect();
+        let mut batch = ControllerBrokerRequestBatch::new();
+        let step = LocalReplicaStep::Online;
+        let refused = replica::handle_state_changes(&mut self.context, &replicas, step, &mut batch);
+        self.log_refused(&refused);
+        self.send(batch);
+        self.trigger_online_partition_state_change().await?;
+        self.resume_deletions().await
     }
 
     pub(super) async fn process_update_metadata_response(

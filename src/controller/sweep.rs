@@ -57,7 +57,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .all_replicas()
             .into_iter()
             .filter(|replica| {
-                !self.context.is_live_or_shutting_down(replica.broker)
+                let (id, partition) = (replica.broker, &replica.partition);
+                !self
+                    .context
+                    .is_replica_online_or_shutting_down(id, partition)
                     && self.context.replica_state(replica) == ReplicaState::Online
             })
             .collect();
@@ -76,6 +79,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.sweep_deletions().await?;
         self.process_isr_change_notification().await?;
         self.process_log_dir_event_notification().await?;
+        self.process_config_change().await?;
         self.process_preferred_replica_election().await
     }
 

@@ -56,6 +56,12 @@ pub enum ControllerEvent {
     PreferredReplicaElection,
     /// It is time to look whether brokers lead what they should.
     AutoPreferredReplicaLeaderElection,
+    /// `/config/changes` has other children.
+    ConfigChange,
+    /// The cluster's default configuration was written: unclean election may be enabled now.
+    UncleanLeaderElectionEnable,
+    /// A topic's configuration was written: unclean election may be enabled for it now.
+    TopicUncleanLeaderElectionEnable(TopicName),
 
     /// A broker answered LeaderAndIsr.
     LeaderAndIsrResponseReceived {
@@ -126,12 +132,30 @@ pub enum ControllerEvent {
     Compare(ReplyTo),
     /// A client has waited as long as it wanted to.
     AnswerDue,
+    /// An operator wants leaders elected.
+    ElectLeaders {
+        /// Whose; `None`: of all partitions that need it.
+        partitions: Option<Vec<TopicPartition>>,
+        /// How.
+        election: ElectionType,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
 
     /// Compare a slice of what ZooKeeper holds with the context: no lost watch outlives a minute.
     AntiEntropy(Sweep),
     /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
     /// still have written after we had read.
     RereadStates,
+}
+
+/// What leaders an operator wants. Upstream: `ElectionType` (KIP-460).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElectionType {
+    /// The preferred replicas.
+    Preferred,
+    /// Whoever lives, in sync or not, where nobody leads.
+    Unclean,
 }
 
 /// Where an anti-entropy sweep stands.
@@ -282,6 +306,9 @@ impl ControllerEvent {
                 | Self::IsrChangeNotification
                 | Self::LogDirEventNotification
                 | Self::PreferredReplicaElection
+                | Self::ConfigChange
+                | Self::UncleanLeaderElectionEnable
+                | Self::TopicUncleanLeaderElectionEnable(_)
                 | Self::ChannelBehind(_)
                 | Self::AntiEntropy(_)
         )
@@ -309,7 +336,13 @@ impl ControllerEvent {
                 ControllerState::IsrChange
             }
             Self::LogDirEventNotification => ControllerState::LogDirChange,
-            Self::PreferredReplicaElection => ControllerState::ManualLeaderBalance,
+            Self::PreferredReplicaElection | Self::ElectLeaders { .. } => {
+                ControllerState::ManualLeaderBalance
+            }
+            Self::UncleanLeaderElectionEnable => ControllerState::UncleanLeaderElectionEnable,
+            Self::TopicUncleanLeaderElectionEnable(_) => {
+                ControllerState::TopicUncleanLeaderElectionEnable
+            }
             Self::AutoPreferredReplicaLeaderElection => ControllerState::AutoLeaderBalance,
             Self::LeaderAndIsrResponseReceived { .. } => {
                 ControllerState::LeaderAndIsrResponseReceived
@@ -323,6 +356,7 @@ impl ControllerEvent {
             Self::AnswerDue
             | Self::Compare(_)
             | Self::ChannelBehind(_)
+            | Self::ConfigChange
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)
             | Self::RereadStates => ControllerState::Idle,

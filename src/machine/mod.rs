@@ -5,6 +5,7 @@
 
 pub mod candidacy;
 pub mod comparison;
+pub mod config_changes;
 pub mod deletion;
 pub mod election;
 pub mod features;

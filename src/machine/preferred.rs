@@ -1,5 +1,5 @@
-//! Preferred leaders: which partitions go back to their first assigned replica, because an operator asked or because a
-//! broker leads too little of what it should.
+//! Elections that are asked for: which partitions go back to their first assigned replica, because an operator asked or
+//! because a broker leads too little of what it should, and which an operator wants led whatever is lost.
 //!
 //! Elects nobody itself: the flow puts what is chosen here through the partition machine. Must never choose a partition
 //! of a topic that is to be deleted. Upstream: `KafkaController.processReplicaLeaderElection` and
@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::election;
-use crate::model::{BrokerId, TopicPartition};
+use crate::event::ElectionType;
+use crate::model::{ApiError, BrokerId, KafkaError, TopicPartition};
 use crate::state::ControllerContext;
 
 /// What becomes of the partitions that an operator asked about. Each list is in order.
@@ -17,7 +18,7 @@ use crate::state::ControllerContext;
 pub struct Requested {
     /// To be elected.
     pub elect: Vec<TopicPartition>,
-    /// Their preferred replicas lead already.
+    /// They are led as they should be already.
     pub led: Vec<TopicPartition>,
     /// Not to be elected, and why.
     pub refused: Vec<(TopicPartition, NotElected)>,
@@ -41,8 +42,25 @@ impl fmt::Display for NotElected {
     }
 }
 
+impl NotElected {
+    /// As the request's answer says it.
+    pub fn answer(self) -> ApiError {
+        ApiError {
+            error: match self {
+                Self::Unknown => KafkaError::UNKNOWN_TOPIC_OR_PARTITION,
+                Self::BeingDeleted => KafkaError::INVALID_TOPIC_EXCEPTION,
+            },
+            message: self.to_string(),
+        }
+    }
+}
+
 /// Sorts out what was asked for.
-pub fn requested(context: &ControllerContext, mut asked: Vec<TopicPartition>) -> Requested {
+pub fn requested(
+    context: &ControllerContext,
+    mut asked: Vec<TopicPartition>,
+    election: ElectionType,
+) -> Requested {
     asked.sort_unstable();
     asked.dedup();
     let mut sorted = Requested::default();
@@ -51,13 +69,78 @@ pub fn requested(context: &ControllerContext, mut asked: Vec<TopicPartition>) ->
             sorted.refused.push((partition, NotElected::Unknown));
         } else if context.is_queued_for_deletion(&partition.topic) {
             sorted.refused.push((partition, NotElected::BeingDeleted));
-        } else if is_led_by_preferred(context, &partition) {
+        } else if is_served(context, &partition, election) {
             sorted.led.push(partition);
         } else {
             sorted.elect.push(partition);
         }
     }
     sorted
+}
+
+/// Every partition there is, in order.
+pub fn all_partitions(context: &ControllerContext) -> Vec<TopicPartition> {
+    let topics = context.topics().iter();
+    let partitions = topics.flat_map(|(name, topic)| {
+        let indexes = topic.partitions.keys();
+        indexes.map(|index| TopicPartition::new(name, *index))
+    });
+    partitions.collect()
+}
+
+/// Whether such an election has nothing to do for a partition: its preferred replica leads, or, where an unclean one is
+/// asked for, anybody does.
+pub fn is_served(
+    context: &ControllerContext,
+    partition: &TopicPartition,
+    election: ElectionType,
+) -> bool {
+    match election {
+        ElectionType::Preferred => is_led_by_preferred(context, partition),
+        ElectionType::Unclean => context
+            .leadership(partition)
+            .is_some_and(|held| context.is_replica_online(held.leader, partition)),
+    }
+}
+
+/// What to answer where nothing is to be done.
+pub fn not_needed() -> ApiError {
+    ApiError {
+        error: KafkaError::ELECTION_NOT_NEEDED,
+        message: "the partition is led as it should be".to_owned(),
+    }
+}
+
+/// What to answer where an election found nobody.
+pub fn nobody(
+    context: &ControllerContext,
+    partition: &TopicPartition,
+    election: ElectionType,
+) -> ApiError {
+    let replicas = context.replicas(partition);
+    let is_online = |id: BrokerId| context.is_replica_online(id, partition);
+    let isr = context.leadership(partition).map(|held| held.isr.clone());
+    let (error, message) = match (election, replicas.first(), isr) {
+        (ElectionType::Preferred, Some(preferred), _) if !is_online(preferred) => (
+            KafkaError::PREFERRED_LEADER_NOT_AVAILABLE,
+            format!("the preferred replica, on broker {preferred}, is not online"),
+        ),
+        (ElectionType::Preferred, Some(preferred), Some(isr)) => (
+            KafkaError::PREFERRED_LEADER_NOT_AVAILABLE,
+            format!(
+                "the preferred replica, on broker {preferred}, is not in the in-sync set {isr}"
+            ),
+        ),
+        (ElectionType::Preferred, ..) => (
+            KafkaError::PREFERRED_LEADER_NOT_AVAILABLE,
+            "the preferred replica can't lead".to_owned(),
+        ),
+        (ElectionType::Unclean, ..) => (
+            KafkaError::ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            format!("none of the replicas {replicas} can lead: start one of their brokers"),
+        ),
+    };
+    ApiError { error, message }
 }
 
 /// The partitions to take back of every live broker that leads less than it should: more than `threshold_percent` of the
@@ -135,7 +218,8 @@ mod tests {
         context.queue_for_deletion(&topic("gone"));
         let unknown = TopicPartition::new(&topic("t"), 9);
         let asked = [&elsewhere, &led, &elsewhere, &going, &unknown];
-        let sorted = requested(&context, asked.map(TopicPartition::clone).to_vec());
+        let asked = asked.map(TopicPartition::clone).to_vec();
+        let sorted = requested(&context, asked, ElectionType::Preferred);
         assert_eq!(
             sorted,
             Requested {
@@ -175,5 +259,45 @@ mod tests {
         assert_eq!(names(&imbalanced(&context, 0)), ["good-0"]);
         context.begin_shutting_down(BrokerId(1));
         assert_eq!(names(&imbalanced(&context, 0)), [""; 0]);
+    }
+
+    #[test]
+    fn an_unclean_election_is_for_partitions_that_nobody_leads() {
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        let led = put_led_partition(&mut context, "t", 0, &[3, 2], 2);
+        let dead = put_led_partition(&mut context, "t", 1, &[3, 2], 3);
+        let leaderless = put_led_partition(&mut context, "t", 2, &[3, 2], 3);
+        context.put_leadership(&leaderless, committed(-1, 5, &[3], 7));
+        let never = put_partition(&mut context, "t", 3, &[3, 2]);
+        let asked = all_partitions(&context);
+        assert_eq!(names(&asked), ["t-0", "t-1", "t-2", "t-3"]);
+        let sorted = requested(&context, asked, ElectionType::Unclean);
+        assert_eq!(sorted.elect, [dead, leaderless, never]);
+        assert_eq!(sorted.led, [led]);
+    }
+
+    #[test]
+    fn whoever_asks_hears_why_nobody_was_elected() {
+        use ElectionType::{Preferred, Unclean};
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        let dead = put_led_partition(&mut context, "t", 0, &[3, 2], 2);
+        let behind = put_led_partition(&mut context, "t", 1, &[1, 2], 2);
+        context.put_leadership(&behind, committed(2, 5, &[2], 7));
+        let gone = put_led_partition(&mut context, "t", 2, &[3, 4], 3);
+        let table = [
+            (&dead, Preferred, 80, "on broker 3, is not online"),
+            (
+                &behind,
+                Preferred,
+                80,
+                "on broker 1, is not in the in-sync set [2]",
+            ),
+            (&gone, Unclean, 83, "none of the replicas [3,4] can lead"),
+        ];
+        for (partition, election, code, words) in table {
+            let answer = nobody(&context, partition, election);
+            assert_eq!(answer.error, KafkaError(code), "{partition}");
+            assert!(answer.message.contains(words), "{}", answer.message);
+        }
     }
 }

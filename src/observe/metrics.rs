@@ -152,6 +152,8 @@ pub struct Metrics {
     pub controller_epoch: Gauge,
     /// Partitions whose assignment names a klamm although they have a state.
     pub assignments_naming_klamm_partitions: Gauge,
+    /// Replicas on log directories that their brokers reported as failed.
+    pub replicas_on_failed_log_dirs: Gauge,
     /// Terms that began.
     pub failovers: Counter,
     /// Terms that ended, for whatever reason.
@@ -229,6 +231,8 @@ impl Metrics {
         self.active_broker_count.set(gauges.active_brokers);
         self.assignments_naming_klamm_partitions
             .set(gauges.assignments_naming_klamm);
+        self.replicas_on_failed_log_dirs
+            .set(gauges.replicas_on_failed_log_dirs);
         self.unclean_leader_elections
             .raise_to(snapshot.gauges.unclean_leader_elections);
         let history = &snapshot.history;
@@ -446,6 +450,12 @@ impl Metrics {
             "Partitions with a state whose assignment names a klamm, which can hold no replica.",
             self.assignments_naming_klamm_partitions.get(),
         );
+        out.single(
+            "klamm_failed_log_dir_replicas",
+            Kind::Gauge,
+            "Replicas on log directories that their brokers reported as failed; a restart of the broker clears it.",
+            self.replicas_on_failed_log_dirs.get(),
+        );
         let name = "klamm_topic_deletions_waiting";
         out.family(
             name,
@@ -606,6 +616,7 @@ mod tests {
                 deletions_waiting: [1, 2, 3, 4, 5],
                 replicas_ineligible_to_delete: 9,
                 assignments_naming_klamm: 10,
+                replicas_on_failed_log_dirs: 32,
                 unclean_leader_elections: 11,
             },
             history: TermHistory {

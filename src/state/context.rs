@@ -500,8 +500,14 @@ impl ControllerContext {
             deletions_waiting: self.deletion.waiting(),
             replicas_ineligible_to_delete: self.tally.replicas_ineligible_to_delete,
             assignments_naming_klamm: self.tally.assignments_naming_klamm,
+            replicas_on_failed_log_dirs: self.replicas_on_failed_log_dirs(),
             unclean_leader_elections: self.unclean_leader_elections,
         }
+    }
+
+    fn replicas_on_failed_log_dirs(&self) -> u64 {
+        let marked = self.offline_dirs.values();
+        marked.map(|marked| marked.len() as u64).sum()
     }
 
     /// One more unclean election.

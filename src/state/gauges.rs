@@ -37,6 +37,8 @@ pub struct Gauges {
     pub replicas_ineligible_to_delete: u64,
     /// Partitions whose assignment names a klamm although they have a state.
     pub assignments_naming_klamm: u64,
+    /// Replicas on log directories that their brokers reported as failed.
+    pub replicas_on_failed_log_dirs: u64,
     /// Unclean leader elections since the process started.
     pub unclean_leader_elections: u64,
 }

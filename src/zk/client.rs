@@ -19,8 +19,8 @@ use super::watches::{Target, Watches};
 use super::znode;
 use super::{paths, role};
 use crate::effect::{
-    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, StateRead, Term,
-    TopicZnode, ZkOutcome, ZkWrite,
+    ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
+    ProducerIdBlock, Read, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, RoleView, Taking, Zk, ZkFault};
@@ -292,6 +292,17 @@ impl Zk for ZkClient {
 
     async fn log_dir_event_notifications(&self) -> Result<Vec<Notification<BrokerId>>, ZkFault> {
         self.read_log_dir_events().await
+    }
+
+    async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault> {
+        self.read_config_change_names().await
+    }
+
+    async fn config_changes(
+        &self,
+        names: &[NotificationName],
+    ) -> Result<Vec<Read<ConfigChange>>, ZkFault> {
+        self.read_config_changes(names).await
     }
 
     async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {

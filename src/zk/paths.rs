@@ -26,6 +26,8 @@ pub const PREFERRED_REPLICA_ELECTION: &str = "/admin/preferred_replica_election"
 pub const FEATURE: &str = "/feature";
 /// The last block of producer ids handed out.
 pub const PRODUCER_ID_BLOCK: &str = "/latest_producer_id_block";
+/// Parent of the notices that a configuration was written.
+pub const CONFIG_CHANGES: &str = "/config/changes";
 /// The cluster-wide broker configuration.
 pub const DEFAULT_BROKER_CONFIG: &str = "/config/brokers/<default>";
 /// Exists once a migration to KRaft began.
@@ -48,7 +50,7 @@ pub const BASE_PATHS: &[&str] = &[
     TOPICS,
     "/brokers/seqid",
     "/config",
-    "/config/changes",
+    CONFIG_CHANGES,
     "/config/topics",
     "/config/clients",
     "/config/users",
@@ -113,6 +115,11 @@ pub fn isr_change(name: &NotificationName) -> String {
 /// `/log_dir_event_notification/NAME`.
 pub fn log_dir_event(name: &NotificationName) -> String {
     format!("{LOG_DIR_EVENT_NOTIFICATION}/{}", name.0)
+}
+
+/// `/config/changes/NAME`.
+pub fn config_change(name: &NotificationName) -> String {
+    format!("{CONFIG_CHANGES}/{}", name.0)
 }
 
 /// The id that a child of `/brokers/ids` or `/klamm/ids` is named after. Only the plain decimal text of a number from 0

@@ -16,7 +16,8 @@ use super::role::watch_existence;
 use super::watches::{Armed, Target};
 use super::znode;
 use crate::effect::{
-    ElectionConfig, NotificationName, PreferredElectionZnode, Read, StateRead, TopicZnode,
+    ConfigChange, ElectionConfig, NotificationName, PreferredElectionZnode, Read, StateRead,
+    TopicZnode,
 };
 use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, ZkFault};
@@ -374,6 +375,30 @@ impl ZkClient {
         }
         self.read_one(PATH, |data, _| znode::decode_preferred_election(PATH, data))
             .await
+    }
+
+    pub(super) async fn read_config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault> {
+        let names = self
+            .list(paths::CONFIG_CHANGES, Some(Target::ConfigChanges))
+            .await?;
+        Ok(names
+            .unwrap_or_default()
+            .into_iter()
+            .map(NotificationName)
+            .collect())
+    }
+
+    pub(super) async fn read_config_changes(
+        &self,
+        names: &[NotificationName],
+    ) -> Result<Vec<Read<ConfigChange>>, ZkFault> {
+        self.many(
+            names,
+            STATES_A_GROUP,
+            paths::config_change,
+            |_, path, data, _| znode::decode_config_change(path, data),
+        )
+        .await
     }
 
     pub(super) async fn read_isr_changes(

@@ -423,6 +423,7 @@ impl Keeper {
             ControllerEvent::LogDirEventNotification,
             ControllerEvent::PreferredReplicaElection,
             ControllerEvent::TopicDeletion,
+            ControllerEvent::ConfigChange,
             ControllerEvent::AntiEntropy(Sweep::Begin),
         ] {
             self.sink.put(event);

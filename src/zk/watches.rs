@@ -37,6 +37,8 @@ pub(super) enum Target {
     LogDirEvents,
     /// `/admin/preferred_replica_election`: its existence and content.
     PreferredElection,
+    /// `/config/changes`: its children.
+    ConfigChanges,
     /// `/admin/delete_topics`: its children.
     TopicDeletions,
     /// `/brokers/topics`: its children.
@@ -203,6 +205,7 @@ fn event_of(target: &Target, event: EventType) -> Option<ControllerEvent> {
         Target::BrokerIds => Some(ControllerEvent::BrokerChange),
         Target::IsrChanges => Some(ControllerEvent::IsrChangeNotification),
         Target::LogDirEvents => Some(ControllerEvent::LogDirEventNotification),
+        Target::ConfigChanges => Some(ControllerEvent::ConfigChange),
         Target::TopicDeletions => Some(ControllerEvent::TopicDeletion),
         Target::TopicNames => Some(ControllerEvent::TopicChange),
         // Also when it goes, by our own hand: the look arms the watch for the next one.

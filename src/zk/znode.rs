@@ -14,7 +14,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::effect::{ElectionConfig, FeatureZnode, ProducerIdBlock, Read, StateRead, TopicZnode};
+use crate::effect::{FeatureZnode, ProducerIdBlock, Read, StateRead, TopicZnode};
 use crate::model::{
     Broker, BrokerEpoch, BrokerId, BrokerIds, BrokerRegistration, ControllerEpoch, Endpoint,
     Features, LeaderAndIsr, LeaderEpoch, LeaderRecoveryState, PartitionEpoch, ReplicaAssignment,
@@ -22,10 +22,14 @@ use crate::model::{
 };
 
 mod admin;
+mod config;
 #[cfg(test)]
 mod tests;
 
 pub use admin::decode_preferred_election;
+pub use config::{
+    decode_config_change, decode_election_config, encode_config_change, encode_election_config,
+};
 
 /// As Java's decoder of topic ids: URL alphabet, padding optional, spare bits ignored.
 const TOPIC_ID_TEXT: GeneralPurpose = GeneralPurpose::new(
@@ -513,7 +517,7 @@ pub fn decode_log_dir_event(path: &str, data: &[u8]) -> Read<BrokerId> {
     judged(path, NOTIFICATION_REMEDY, parse(data).map(broker))
 }
 
-// --- features, producer ids, configuration --------------------------------------------------------------------------
+// --- features, producer ids -----------------------------------------------------------------------------------------
 
 #[derive(Serialize, Deserialize)]
 struct FeatureJson {
@@ -648,57 +652,6 @@ pub fn decode_producer_id_block(
         "rewrite the node with a block above every producer id in use",
         read(),
     )
-}
-
-#[derive(Deserialize)]
-struct ConfigJson {
-    config: Option<BTreeMap<String, serde_json::Value>>,
-}
-
-const UNCLEAN_LEADER_ELECTION_ENABLE: &str = "unclean.leader.election.enable";
-
-/// Reads `/config/topics/T` or `/config/brokers/<default>`: only what the controller heeds. A node without data sets
-/// nothing.
-pub fn decode_election_config(path: &str, data: &[u8]) -> Read<ElectionConfig> {
-    if data.is_empty() {
-        return Read::Found(ElectionConfig::default());
-    }
-    let read = || {
-        let json: ConfigJson = parse(data)?;
-        let config = json.config.unwrap_or_default();
-        let value = config.get(UNCLEAN_LEADER_ELECTION_ENABLE);
-        Ok(ElectionConfig {
-            unclean_leader_election_enable: value.map(boolean).transpose()?,
-        })
-    };
-    judged(
-        path,
-        "set the configuration again with kafka-configs",
-        read(),
-    )
-}
-
-/// `/config/topics/T` with nothing but what the controller heeds, for tests and for simulated brokers.
-pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
-    let value = config.unclean_leader_election_enable;
-    let entries = value.map(|value| (UNCLEAN_LEADER_ELECTION_ENABLE, value.to_string()));
-    let entries: BTreeMap<&str, String> = entries.into_iter().collect();
-    to_bytes(&serde_json::json!({ "version": 1, "config": entries }))
-}
-
-/// Kafka's booleans are strings, in any case.
-fn boolean(value: &serde_json::Value) -> Result<bool, Wrong> {
-    let text = value.as_str().map(str::trim).unwrap_or_default();
-    if text.eq_ignore_ascii_case("true") {
-        Ok(true)
-    } else if text.eq_ignore_ascii_case("false") {
-        Ok(false)
-    } else {
-        let shown = shortened(&value.to_string());
-        Err(format!(
-            "{UNCLEAN_LEADER_ELECTION_ENABLE} is {shown}, not \"true\" or \"false\""
-        ))
-    }
 }
 
 // --- shared ---------------------------------------------------------------------------------------------------------

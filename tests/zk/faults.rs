@@ -93,6 +93,7 @@ async fn what_changes_during_a_cut_is_looked_at_afterwards() {
         ControllerEvent::LogDirEventNotification,
         ControllerEvent::PreferredReplicaElection,
         ControllerEvent::TopicDeletion,
+        ControllerEvent::ConfigChange,
         ControllerEvent::AntiEntropy(Sweep::Begin),
     ] {
         cluster.events.wait_for(&event).await;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use klamm::effect::{ElectionConfig, NotificationName, Read};
+use klamm::effect::{ConfigChange, ElectionConfig, NotificationName, Read};
 use klamm::event::ControllerEvent;
 use klamm::model::{BrokerId, TopicName, TopicPartition};
 use klamm::port::{Notification, Zk};
@@ -183,6 +183,24 @@ async fn brokers_configurations_and_notifications_are_read() {
         cluster.zk.topic_deletions().await.unwrap(),
         [TopicName::new("t")]
     );
+    let notice = "/config/changes/config_change_0000000003";
+    let text = br#"{"version":2,"entity_path":"topics/t"}"#;
+    others.create(notice, text, &PERSISTENT).await.unwrap();
+    let named = cluster.zk.config_change_names().await.unwrap();
+    assert_eq!(
+        named,
+        [NotificationName("config_change_0000000003".to_owned())]
+    );
+    let gone = NotificationName("config_change_0000000004".to_owned());
+    let asked = [gone, named[0].clone()];
+    assert_eq!(
+        cluster.zk.config_changes(&asked).await.unwrap(),
+        [
+            Read::Missing,
+            Read::Found(ConfigChange::Topic(TopicName::new("t")))
+        ]
+    );
+    let named = [TopicName::new("t"), TopicName::new("without")];
     let asked = cluster.zk.preferred_replica_election().await.unwrap();
     assert_eq!(asked, Read::Missing);
     let text = br#"{"version":1,"partitions":[{"topic":"t","partition":1},{"topic":"t"}]}"#;
@@ -221,6 +239,7 @@ async fn changes_become_events(server: &'static str) {
     zk.isr_change_notifications().await.unwrap();
     zk.log_dir_event_notifications().await.unwrap();
     zk.preferred_replica_election().await.unwrap();
+    zk.config_change_names().await.unwrap();
     events.forget();
 
     cluster
@@ -247,6 +266,8 @@ async fn changes_become_events(server: &'static str) {
     events.wait_for(&E::LogDirEventNotification).await;
     create("/admin/preferred_replica_election").await;
     events.wait_for(&E::PreferredReplicaElection).await;
+    create("/config/changes/config_change_0").await;
+    events.wait_for(&E::ConfigChange).await;
     create("/klamm/hold").await;
     events.wait_for(&E::KlammNodesChange).await;
     others.delete("/controller", None).await.unwrap();

@@ -29,6 +29,8 @@ pub enum Call {
     PartitionStates,
     TopicConfigs,
     DefaultBrokerConfig,
+    ConfigChangeNames,
+    ConfigChanges,
     TopicDeletions,
     IsrChangeNotifications,
     LogDirEventNotifications,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use klamm::controller::ControllerSettings;
 use klamm::effect::{Answer, ElectionConfig, Incarnation, Read, ReplyTo, StateRead, TopicZnode};
-use klamm::event::ControllerEvent;
+use klamm::event::{ControllerEvent, ElectionType};
 use klamm::machine::candidacy::TakeoverPolicy;
 use klamm::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, Endpoint, InterBrokerProtocol,
@@ -434,6 +434,46 @@ impl World {
         let path = paths::topic_config(&TopicName::new(topic));
         self.zookeeper
             .poke(&path, &znode::encode_election_config(&config));
+    }
+
+    /// Sets `unclean.leader.election.enable` as kafka-configs does: the configuration of `entity` (`topics/t`,
+    /// `brokers/<default>`), then a notice. `None` removes the key.
+    pub fn configure_unclean(&mut self, entity: &str, enabled: Option<bool>) {
+        let config = ElectionConfig {
+            unclean_leader_election_enable: enabled,
+        };
+        let path = format!("/config/{entity}");
+        self.zookeeper
+            .poke(&path, &znode::encode_election_config(&config));
+        self.notify_config_change(&znode::encode_config_change(entity));
+    }
+
+    /// Leaves a notice below `/config/changes`.
+    pub fn notify_config_change(&mut self, content: &[u8]) {
+        let hand = self.zookeeper.connect_deaf();
+        let parent = format!("{}/config_change_", paths::CONFIG_CHANGES);
+        let made = hand.create(&parent, content, CreateMode::PersistentSequential);
+        assert!(made.is_ok(), "{made:?}");
+        hand.close();
+    }
+
+    /// An operator asks the first klamm for elections; what it was answered.
+    pub fn elect_leaders(&mut self, asked: Option<&[&str]>, election: ElectionType) -> Answer {
+        let reply_to = self.ask_election(asked, election);
+        self.settle();
+        self.answer_to(reply_to)
+    }
+
+    /// An operator asks the first klamm for elections.
+    pub fn ask_election(&mut self, asked: Option<&[&str]>, election: ElectionType) -> ReplyTo {
+        let partitions = asked.map(|asked| asked.iter().map(|of| partition(of)).collect());
+        let reply_to = self.klamm().open_slot();
+        self.klamm().queue.put(ControllerEvent::ElectLeaders {
+            partitions,
+            election,
+            reply_to,
+        });
+        reply_to
     }
 
     /// A partition's state in ZooKeeper.

@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use klamm::effect::{
-    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, StateRead, Term,
-    TopicZnode, ZkOutcome, ZkWrite,
+    ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
+    ProducerIdBlock, Read, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
 use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
@@ -262,6 +262,21 @@ impl Zk for SimZk {
     async fn default_broker_config(&self) -> Result<Read<ElectionConfig>, ZkFault> {
         self.call(Call::DefaultBrokerConfig, |session, _| {
             reads::default_broker_config(session)
+        })
+    }
+
+    async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault> {
+        self.call(Call::ConfigChangeNames, |session, _| {
+            reads::config_change_names(session)
+        })
+    }
+
+    async fn config_changes(
+        &self,
+        names: &[NotificationName],
+    ) -> Result<Vec<Read<ConfigChange>>, ZkFault> {
+        self.call(Call::ConfigChanges, |session, _| {
+            reads::config_changes(session, names)
         })
     }
 

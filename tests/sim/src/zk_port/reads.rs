@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use klamm::effect::{
-    ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode, ProducerIdBlock, Read,
-    StateRead, TopicZnode,
+    ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
+    ProducerIdBlock, Read, StateRead, TopicZnode,
 };
 use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use klamm::port::{Notification, ZkFault};
@@ -136,6 +136,24 @@ pub fn default_broker_config(session: &ZkSession) -> Result<Read<ElectionConfig>
 pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {
     let names = children(session, paths::DELETE_TOPICS, Watch::Arm)?;
     Ok(names.iter().map(|name| TopicName::new(name)).collect())
+}
+
+pub fn config_change_names(session: &ZkSession) -> Result<Vec<NotificationName>, ZkFault> {
+    let names = children(session, paths::CONFIG_CHANGES, Watch::Arm)?;
+    Ok(names.into_iter().map(NotificationName).collect())
+}
+
+pub fn config_changes(
+    session: &ZkSession,
+    names: &[NotificationName],
+) -> Result<Vec<Read<ConfigChange>>, ZkFault> {
+    let read = |name| {
+        let path = paths::config_change(name);
+        data(session, &path, Watch::Not, |data, _| {
+            znode::decode_config_change(&path, data)
+        })
+    };
+    names.iter().map(read).collect()
 }
 
 pub fn isr_change_notifications(

@@ -308,6 +308,63 @@ fn a_broker_that_changes_its_address_is_followed_there_and_announced() {
 }
 
 #[test]
+fn a_registration_that_is_written_again_as_it_was_is_no_news() {
+    let mut world = three("2.8");
+    world.told();
+    world.set_endpoints(3, &[endpoint(3)]);
+    world.settle();
+    assert_eq!(world.told(), [""; 0]);
+}
+
+#[test]
+fn features_that_change_in_place_are_announced_and_let_a_broker_in_that_lacked_one() {
+    const FINALIZED: &[u8] = br#"{"version":1,"status":1,"features":{"f":{"max_version_level":2,"min_version_level":1}}}"#;
+    let mut world = World::of_brokers(&[1], "2.8");
+    world.zookeeper.poke("/feature", FINALIZED);
+    world.start_klamm();
+    world.settle();
+    assert_eq!(world.klamm().channels.open(), []);
+    world.create_topic("t", &[&[1]]);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "none");
+    let path = "/brokers/ids/1";
+    let text = world.zookeeper.look(path).unwrap().text();
+    let supports = text.replace(
+        r#""features":{}"#,
+        r#""features":{"f":{"min_version":1,"max_version":3}}"#,
+    );
+    assert_ne!(text, supports);
+    world.zookeeper.poke(path, supports.as_bytes());
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1] le 0");
+    world.told();
+    world.zookeeper.poke(
+        path,
+        supports
+            .replace(r#"max_version":3"#, r#"max_version":4"#)
+            .as_bytes(),
+    );
+    world.settle();
+    assert_eq!(world.told(), ["U{1} alive [1,9]"]);
+}
+
+#[test]
+fn a_listener_that_klamm_must_not_announce_itself_on_costs_it_the_role_also_when_it_comes_later() {
+    let mut world = three("2.8");
+    let secured = klamm::model::Endpoint {
+        listener: "SECURE".into(),
+        security_protocol: klamm::model::SecurityProtocol::SaslSsl,
+        ..endpoint(3)
+    };
+    world.set_endpoints(3, &[endpoint(3), secured]);
+    world.settle();
+    let stopped = world.klamm().stopped().map(ToString::to_string);
+    let why = stopped.unwrap_or_default();
+    assert!(why.contains("broker 3") && why.contains("SECURE"), "{why}");
+    assert_eq!(world.controller(), None);
+}
+
+#[test]
 fn a_registration_that_cant_be_read_costs_nobody_else() {
     let mut world = three("2.8");
     world.zookeeper.poke("/brokers/ids/4", b"not json");

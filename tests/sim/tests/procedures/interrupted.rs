@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use klamm::event::ElectionType;
 use klamm::model::BrokerId;
 use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::{World, partition, seize_role};
@@ -82,7 +83,7 @@ fn assert_deleted(world: &World, topic: &str) {
     }
 }
 
-const PROCEDURES: [Procedure; 9] = [
+const PROCEDURES: [Procedure; 12] = [
     Procedure {
         name: "failover",
         before: orphaned,
@@ -193,6 +194,63 @@ const PROCEDURES: [Procedure; 9] = [
             assert_led(world, &[("t-0", "leader 1 isr [2,3,1]")]);
             let node = world.zookeeper.look("/admin/preferred_replica_election");
             assert!(node.is_none());
+        },
+    },
+    Procedure {
+        name: "elections by request",
+        before: || {
+            let mut world = led();
+            world.bounce(1);
+            world.settle();
+            world.catch_up();
+            world
+        },
+        trigger: |world| {
+            world.ask_election(Some(&["t-0", "u-0"]), ElectionType::Preferred);
+        },
+        after: |world| {
+            assert_eq!(world.klamm().replies.unanswered(), []);
+            // One that was refused is asked for again.
+            world.elect_leaders(Some(&["t-0", "u-0"]), ElectionType::Preferred);
+            assert_led(
+                world,
+                &[
+                    ("t-0", "leader 1 isr [2,3,1]"),
+                    ("u-0", "leader 3 isr [3,1]"),
+                ],
+            );
+        },
+    },
+    Procedure {
+        name: "unclean election enabled",
+        before: || {
+            let mut world = led();
+            world.leader_asks_isr("u-0", &[3]);
+            world.create_topic("v", &[&[1, 2]]);
+            world.settle();
+            world.leader_asks_isr("v-0", &[1]);
+            world.kill(1);
+            world.settle();
+            world
+        },
+        trigger: |world| world.configure_unclean("topics/v", Some(true)),
+        after: |world| {
+            assert_led(
+                world,
+                &[("v-0", "leader 2 isr [2]"), ("u-0", "leader 3 isr [3]")],
+            );
+        },
+    },
+    Procedure {
+        name: "failed log directory",
+        before: led,
+        trigger: |world| world.fail_log_dir(1, &["t-0"]),
+        after: |world| {
+            let state = world.led_by("t-0");
+            assert!(state.starts_with("leader 2 isr [2,3] "), "{state}");
+            assert_eq!(world.differences(&[1]), [""; 0]);
+            let notices = world.zookeeper.look_children("/log_dir_event_notification");
+            assert_eq!(notices, [""; 0]);
         },
     },
     Procedure {

@@ -7,13 +7,16 @@
 mod answers;
 mod brokers;
 mod compare;
+mod configs;
 mod delete_topics;
 mod deletion;
+mod elect_leaders;
 mod elections;
 mod failover;
 mod features;
 mod interrupted;
 mod isr;
+mod log_dirs;
 mod role;
 mod sanitise;
 mod shutdown;

@@ -1,0 +1,248 @@
+//! Configurations that the controller heeds, and the notices that say whose configuration was written: JSON to values.
+//!
+//! Must never judge what a configuration is worth, and never take content that can't be understood for a setting.
+//! Upstream: `ConfigEntityZNode`, `ConfigEntityChangeNotificationSequenceZNode`, `DynamicConfigManager.scala`.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Wrong, judged, parse, shortened, to_bytes};
+use crate::effect::{ConfigChange, ElectionConfig, Read};
+use crate::model::TopicName;
+
+#[derive(Deserialize)]
+struct ConfigJson {
+    config: Option<BTreeMap<String, Value>>,
+}
+
+const UNCLEAN_LEADER_ELECTION_ENABLE: &str = "unclean.leader.election.enable";
+
+/// Reads `/config/topics/T` or `/config/brokers/<default>`: only what the controller heeds. A node without data sets
+/// nothing.
+pub fn decode_election_config(path: &str, data: &[u8]) -> Read<ElectionConfig> {
+    if data.is_empty() {
+        return Read::Found(ElectionConfig::default());
+    }
+    let read = || {
+        let json: ConfigJson = parse(data)?;
+        let config = json.config.unwrap_or_default();
+        let value = config.get(UNCLEAN_LEADER_ELECTION_ENABLE);
+        Ok(ElectionConfig {
+            unclean_leader_election_enable: value.map(boolean).transpose()?,
+        })
+    };
+    judged(
+        path,
+        "set the configuration again with kafka-configs",
+        read(),
+    )
+}
+
+/// `/config/topics/T` with nothing but what the controller heeds, for tests and for simulated brokers.
+pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
+    let value = config.unclean_leader_election_enable;
+    let entries = value.map(|value| (UNCLEAN_LEADER_ELECTION_ENABLE, value.to_string()));
+    let entries: BTreeMap<&str, String> = entries.into_iter().collect();
+    to_bytes(&serde_json::json!({ "version": 1, "config": entries }))
+}
+
+/// Kafka's booleans are strings, in any case.
+fn boolean(value: &Value) -> Result<bool, Wrong> {
+    let text = value.as_str().map(str::trim).unwrap_or_default();
+    if text.eq_ignore_ascii_case("true") {
+        Ok(true)
+    } else if text.eq_ignore_ascii_case("false") {
+        Ok(false)
+    } else {
+        let shown = shortened(&value.to_string());
+        Err(format!(
+            "{UNCLEAN_LEADER_ELECTION_ENABLE} is {shown}, not \"true\" or \"false\""
+        ))
+    }
+}
+
+/// The beginning of a topic's path in a notice, and of its type in an old one.
+const TOPICS: &str = "topics";
+/// The cluster-wide broker configuration in a notice.
+const BROKER_DEFAULT: &str = "brokers/<default>";
+
+/// Both forms. Which fields are there depends on the version.
+#[derive(Deserialize)]
+struct ConfigChangeJson {
+    version: i32,
+    entity_path: Option<String>,
+    entity_type: Option<String>,
+    entity_name: Option<String>,
+}
+
+/// Reads `/config/changes/config_change_*`, in the form of version 2, or in that of version 1, which knew topics and
+/// clients only. A notice about something else than topics and the cluster's default is nothing to the controller.
+pub fn decode_config_change(path: &str, data: &[u8]) -> Read<ConfigChange> {
+    let read = || {
+        let json: ConfigChangeJson = parse(data)?;
+        match json.version {
+            1 => first_version(json.entity_type.as_deref(), json.entity_name.as_deref()),
+            2 => second_version(json.entity_path.as_deref()),
+            other => Err(format!("version {other} is unknown")),
+        }
+    };
+    judged(
+        path,
+        "the change is not heeded before the next one; write the configuration again with kafka-configs",
+        read(),
+    )
+}
+
+fn first_version(entity: Option<&str>, name: Option<&str>) -> Result<ConfigChange, Wrong> {
+    match (entity, name) {
+        (Some(TOPICS), Some(name)) => Ok(ConfigChange::Topic(TopicName::new(name))),
+        (Some("clients"), Some(_)) => Ok(ConfigChange::Other),
+        (Some(other), Some(_)) => Err(format!("entity_type `{}` is unknown", shortened(other))),
+        _ => Err("no entity_type and entity_name".to_owned()),
+    }
+}
+
+fn second_version(path: Option<&str>) -> Result<ConfigChange, Wrong> {
+    let path = path.ok_or("no entity_path")?;
+    match path.split_once('/') {
+        Some((TOPICS, name)) => Ok(ConfigChange::Topic(TopicName::new(name))),
+        Some(_) if path == BROKER_DEFAULT => Ok(ConfigChange::BrokerDefault),
+        Some(_) => Ok(ConfigChange::Other),
+        None => Err(format!("entity_path `{}` names nothing", shortened(path))),
+    }
+}
+
+/// `/config/changes/config_change_*` as brokers write it, for tests and for simulated tools.
+pub fn encode_config_change(entity_path: &str) -> Vec<u8> {
+    to_bytes(&serde_json::json!({ "version": 2, "entity_path": entity_path }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "/config/changes/config_change_0000000007";
+
+    fn read(text: &str) -> Read<ConfigChange> {
+        decode_config_change(PATH, text.as_bytes())
+    }
+
+    #[test]
+    fn both_forms_of_a_notice_say_whose_configuration_was_written() {
+        let topic = |name: &str| ConfigChange::Topic(TopicName::new(name));
+        let table = [
+            (r#"{"version":2,"entity_path":"topics/t"}"#, topic("t")),
+            (
+                r#"{"version":1,"entity_type":"topics","entity_name":"t"}"#,
+                topic("t"),
+            ),
+            (
+                r#"{"version":2,"entity_path":"brokers/<default>"}"#,
+                ConfigChange::BrokerDefault,
+            ),
+            (
+                r#"{"version":2,"entity_path":"brokers/7"}"#,
+                ConfigChange::Other,
+            ),
+            (
+                r#"{"version":2,"entity_path":"users/u/clients/c"}"#,
+                ConfigChange::Other,
+            ),
+            (
+                r#"{"version":2,"entity_path":"ips/127.0.0.1","new":null}"#,
+                ConfigChange::Other,
+            ),
+            (
+                r#"{"version":1,"entity_type":"clients","entity_name":"c"}"#,
+                ConfigChange::Other,
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(read(text), Read::Found(expected), "{text}");
+        }
+        let written = encode_config_change("topics/a.b");
+        assert_eq!(
+            decode_config_change(PATH, &written),
+            Read::Found(topic("a.b"))
+        );
+    }
+
+    #[test]
+    fn a_notice_that_cannot_be_understood_is_broken_and_names_the_path() {
+        for bad in [
+            "",
+            "null",
+            "topics/t",
+            "[]",
+            "{}",
+            r#"{"version":3,"entity_path":"topics/t"}"#,
+            r#"{"version":"2","entity_path":"topics/t"}"#,
+            r#"{"version":2}"#,
+            r#"{"version":2,"entity_path":"topics"}"#,
+            r#"{"version":2,"entity_path":["topics/t"]}"#,
+            r#"{"version":1,"entity_type":"brokers","entity_name":"1"}"#,
+            r#"{"version":1,"entity_type":"topics"}"#,
+        ] {
+            let Read::Broken(why) = read(bad) else {
+                panic!("`{bad}` was read");
+            };
+            assert!(why.starts_with(PATH), "{why}");
+        }
+    }
+
+    fn found<T: std::fmt::Debug>(read: Read<T>) -> T {
+        match read {
+            Read::Found(value) => value,
+            other => panic!("not found: {other:?}"),
+        }
+    }
+
+    fn complaint(read: Read<ElectionConfig>) -> String {
+        match read {
+            Read::Broken(why) => why,
+            other => panic!("not broken: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn unclean_leader_election_is_read_in_any_case_and_other_text_is_broken() {
+        let read = |value: &str| {
+            let text = format!(
+                r#"{{"version":1,"config":{{"retention.ms":"1","unclean.leader.election.enable":{value}}}}}"#
+            );
+            decode_election_config(PATH, text.as_bytes())
+        };
+        for (value, expected) in [
+            (r#""true""#, true),
+            (r#""TRUE""#, true),
+            (r#"" False ""#, false),
+        ] {
+            assert_eq!(
+                found(read(value)).unclean_leader_election_enable,
+                Some(expected)
+            );
+        }
+        for value in ["true", "1", "null", r#""""#, r#""yes""#, "{}"] {
+            assert!(complaint(read(value)).contains(UNCLEAN_LEADER_ELECTION_ENABLE));
+        }
+        for nothing in [
+            "",
+            r#"{"version":1}"#,
+            r#"{"config":{}}"#,
+            r#"{"config":{"retention.ms":5}}"#,
+        ] {
+            let read = found(decode_election_config(PATH, nothing.as_bytes()));
+            assert_eq!(read, ElectionConfig::default(), "{nothing}");
+        }
+        complaint(decode_election_config(PATH, b"unclean=true"));
+        for value in [None, Some(true), Some(false)] {
+            let config = ElectionConfig {
+                unclean_leader_election_enable: value,
+            };
+            let data = encode_election_config(&config);
+            assert_eq!(found(decode_election_config(PATH, &data)), config);
+        }
+    }
+}
