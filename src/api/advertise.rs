@@ -73,9 +73,6 @@ pub(super) fn advertised(common: BTreeMap<ApiKey, (i16, i16)>) -> BTreeMap<ApiKe
     };
     // 3.x brokers list it for the migration to KRaft, in which klamm takes no part.
     ranges.remove(&ApiKey::ENVELOPE);
-    // Not served yet. `kafka-topics --describe` asks for it, and does without where it isn't listed; on a closed connection
-    // it tries again for a minute and fails.
-    ranges.remove(&ApiKey::LIST_PARTITION_REASSIGNMENTS);
     ranges.extend(FOR_BROKERS);
     ranges.entry(ApiKey::API_VERSIONS).or_insert(API_VERSIONS);
     ranges
@@ -104,7 +101,6 @@ mod tests {
         let common = [
             (ApiKey::CONTROLLED_SHUTDOWN, (0, 1)),
             (ApiKey::ENVELOPE, (0, 0)),
-            (ApiKey::LIST_PARTITION_REASSIGNMENTS, (0, 0)),
         ];
         let listed = advertised(common.into());
         assert_eq!(listed.get(&ApiKey::CONTROLLED_SHUTDOWN), Some(&(0, 3)));
@@ -115,7 +111,6 @@ mod tests {
             None,
             "klamm takes part in no migration"
         );
-        assert_eq!(listed.get(&ApiKey::LIST_PARTITION_REASSIGNMENTS), None);
     }
 
     #[test]

@@ -55,6 +55,8 @@ enum Duty {
     ListVersions,
     /// A broker asks its controller.
     AskController,
+    /// A client asks its controller.
+    AskForClient,
     /// A controller orders a broker.
     PutOffController,
     /// For a transaction's coordinator, or for anybody.
@@ -97,12 +99,12 @@ fn duty(key: ApiKey) -> Duty {
         | ApiKey::DESCRIBE_CLIENT_QUOTAS
         | ApiKey::ALTER_CLIENT_QUOTAS
         | ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS => Duty::Relay,
-        ApiKey::CREATE_TOPICS
-        | ApiKey::DELETE_TOPICS
-        | ApiKey::CREATE_PARTITIONS
+        ApiKey::DELETE_TOPICS
         | ApiKey::ELECT_LEADERS
         | ApiKey::ALTER_PARTITION_REASSIGNMENTS
-        | ApiKey::LIST_PARTITION_REASSIGNMENTS
+        | ApiKey::LIST_PARTITION_REASSIGNMENTS => Duty::AskForClient,
+        ApiKey::CREATE_TOPICS
+        | ApiKey::CREATE_PARTITIONS
         | ApiKey::ALTER_USER_SCRAM_CREDENTIALS
         | ApiKey::UPDATE_FEATURES => Duty::NotYet,
         key if refusal::can_refuse(key) => Duty::Refuse,
@@ -172,6 +174,7 @@ impl KafkaApis {
                 Configs::OfOthers => Outcome::Relay,
                 Configs::Mixed => Outcome::Close(Unserved::MixedConfigs(key)),
             }),
+            Duty::AskForClient => self.ask_for_client(header, payload).await,
             Duty::Refuse => refuse(header, payload),
             Duty::NotYet => {
                 self.say_once(format!(
@@ -230,7 +233,10 @@ impl KafkaApis {
     }
 
     /// The controller's answer; `None`: it ended.
-    async fn put_and_wait(&self, event: impl FnOnce(ReplyTo) -> ControllerEvent) -> Option<Answer> {
+    pub(super) async fn put_and_wait(
+        &self,
+        event: impl FnOnce(ReplyTo) -> ControllerEvent,
+    ) -> Option<Answer> {
         let (reply_to, answer) = (self.context.open_slot)();
         self.context.events.put(event(reply_to));
         answer.await.ok()
@@ -240,10 +246,15 @@ impl KafkaApis {
 fn without_answer(header: &RequestHeader, other: Option<Answer>) -> Result<Frame, CodecError> {
     match other {
         None => not_controller(header),
-        Some(other) => Err(CodecError::NotEncodable {
-            message: Message::response(header.key, header.version),
-            detail: format!("the controller answered another question: {other:?}"),
-        }),
+        Some(other) => Err(other_answer(header, &other)),
+    }
+}
+
+/// An answer that isn't one to this question: a fault of klamm's own.
+pub(super) fn other_answer(header: &RequestHeader, other: &Answer) -> CodecError {
+    CodecError::NotEncodable {
+        message: Message::response(header.key, header.version),
+        detail: format!("the controller answered another question: {other:?}"),
     }
 }
 

@@ -7,9 +7,10 @@
 //! over a connection of klamm's own, and never trust a length that came in. PLAINTEXT only.
 //!
 //! In the order that a request takes: [`BoundListeners`] (`server`) → `connection` → `handlers`, which answer by `wire`,
-//! `own_configs`, `from_controller` and `advertise`, or hand over to `relay`.
+//! `admin`, `own_configs`, `from_controller` and `advertise`, or hand over to `relay`.
 //! Upstream: `SocketServer.scala`, `KafkaApis.scala`.
 
+mod admin;
 mod advertise;
 mod connection;
 mod from_controller;

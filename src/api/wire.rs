@@ -4,6 +4,8 @@
 //! reading it back as a client. Must never answer what the controller didn't say.
 //! Upstream: `ControlledShutdownResponse`, `AlterPartitionResponse`, `AllocateProducerIdsResponse`, `ApiVersionsResponse`.
 
+pub(super) mod admin;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

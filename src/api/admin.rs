@@ -1,0 +1,112 @@
+//! What clients ask of the controller: each question becomes an event, each answer a frame.
+//!
+//! Must never answer in the controller's place: where it ended, or the role is lost meanwhile, clients are sent to look for
+//! the next one. Upstream: the handlers of these requests in `KafkaApis.scala`.
+
+use bytes::Bytes;
+use klamm_codec::{ApiKey, CodecError, Frame, RequestHeader};
+
+use super::handlers::{KafkaApis, Outcome, Unserved, other_answer};
+use super::wire::admin;
+use crate::effect::Answer;
+use crate::event::ControllerEvent;
+use crate::model::{ApiError, KafkaError};
+
+impl KafkaApis {
+    /// Answers DeleteTopics, ElectLeaders and the two requests about reassignments.
+    pub(super) async fn ask_for_client(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Outcome, CodecError> {
+        match header.key {
+            ApiKey::DELETE_TOPICS => self.delete_topics(header, payload).await,
+            ApiKey::ELECT_LEADERS => return self.elect_leaders(header, payload).await,
+            ApiKey::ALTER_PARTITION_REASSIGNMENTS => self.reassign(header, payload).await,
+            _ => self.list_reassignments(header, payload).await,
+        }
+        .map(Outcome::Reply)
+    }
+
+    async fn delete_topics(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let asked = admin::delete_topics_request(header, payload)?;
+        if asked.is_ambiguous {
+            let refusal = Err(KafkaError::INVALID_REQUEST);
+            return admin::delete_topics_response(header, &asked, refusal);
+        }
+        let (topics, timeout_ms) = (asked.references(), asked.timeout_ms);
+        let event = |reply_to| ControllerEvent::DeleteTopics {
+            topics,
+            timeout_ms,
+            reply_to,
+        };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::DeleteTopics(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        admin::delete_topics_response(header, &asked, answer)
+    }
+
+    /// Java's client takes NOT_CONTROLLER in this answer for final. A closed connection makes it look for the controller.
+    async fn elect_leaders(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Outcome, CodecError> {
+        let asked = admin::elect_leaders_request(header, payload)?;
+        let Some(election) = asked.election else {
+            let message = "no such type of election: 0 elects preferred leaders, 1 unclean ones";
+            let refusal = Err(ApiError::new(KafkaError::INVALID_REQUEST, message));
+            return admin::elect_leaders_response(header, &asked, refusal).map(Outcome::Reply);
+        };
+        let partitions = asked.partitions.clone();
+        let event = |reply_to| ControllerEvent::ElectLeaders {
+            partitions,
+            election,
+            reply_to,
+        };
+        match self.put_and_wait(event).await {
+            Some(Answer::ElectLeaders(Ok(results))) => {
+                admin::elect_leaders_response(header, &asked, Ok(results)).map(Outcome::Reply)
+            }
+            Some(Answer::ElectLeaders(Err(_))) | None => {
+                Ok(Outcome::Close(Unserved::StandingBy(header.key)))
+            }
+            Some(other) => Err(other_answer(header, &other)),
+        }
+    }
+
+    async fn reassign(&self, header: &RequestHeader, payload: &Bytes) -> Result<Frame, CodecError> {
+        let targets = admin::alter_partition_reassignments_request(header, payload)?;
+        let event = |reply_to| ControllerEvent::AlterPartitionReassignments { targets, reply_to };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::AlterPartitionReassignments(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        admin::alter_partition_reassignments_response(header, answer)
+    }
+
+    async fn list_reassignments(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let partitions = admin::list_partition_reassignments_request(header, payload)?;
+        let event = |reply_to| ControllerEvent::ListPartitionReassignments {
+            partitions,
+            reply_to,
+        };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::ListPartitionReassignments(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        admin::list_partition_reassignments_response(header, answer)
+    }
+}
