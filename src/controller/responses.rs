@@ -58,6 +58,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.on_replicas_become_offline(newly_offline).await?;
         }
         if !returned.is_empty() {
+            let moving = self.moving();
+            self.review_reassignments(&moving);
             self.resume_deletions().await?;
         }
         Ok(None)

@@ -9,6 +9,8 @@ mod sink;
 pub use queue::{ControllerEventManager, QueuedEvent};
 pub use sink::EventSink;
 
+use std::collections::BTreeMap;
+
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderEpoch,
@@ -54,6 +56,10 @@ pub enum ControllerEvent {
     LogDirEventNotification,
     /// `/admin/preferred_replica_election` was created, changed or deleted: an operator may want leaders elected.
     PreferredReplicaElection,
+    /// `/admin/reassign_partitions` was created, changed or deleted: an operator may want partitions moved.
+    PartitionReassignment,
+    /// Partitions move, and their leaders may write in-sync sets without asking (IBP below 2.7): read them.
+    PartitionReassignmentIsrChange,
     /// It is time to look whether brokers lead what they should.
     AutoPreferredReplicaLeaderElection,
 
@@ -109,6 +115,21 @@ pub enum ControllerEvent {
     AllocateProducerIds {
         /// Who asks.
         from: Incarnation,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+
+    /// Partitions are to be moved, or not to be moved any more.
+    AlterPartitionReassignments {
+        /// Where each is to be; `None`: its reassignment is cancelled.
+        targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>>,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// Which partitions are being reassigned?
+    ListPartitionReassignments {
+        /// The ones asked about; `None`: all.
+        partitions: Option<Vec<TopicPartition>>,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -268,6 +289,7 @@ impl ControllerEvent {
                 | Self::IsrChangeNotification
                 | Self::LogDirEventNotification
                 | Self::PreferredReplicaElection
+                | Self::PartitionReassignment
                 | Self::ChannelBehind(_)
                 | Self::AntiEntropy(_)
         )
@@ -296,6 +318,12 @@ impl ControllerEvent {
             }
             Self::LogDirEventNotification => ControllerState::LogDirChange,
             Self::PreferredReplicaElection => ControllerState::ManualLeaderBalance,
+            Self::PartitionReassignment
+            | Self::PartitionReassignmentIsrChange
+            | Self::AlterPartitionReassignments { .. } => {
+                ControllerState::AlterPartitionReassignment
+            }
+            Self::ListPartitionReassignments { .. } => ControllerState::ListPartitionReassignment,
             Self::AutoPreferredReplicaLeaderElection => ControllerState::AutoLeaderBalance,
             Self::LeaderAndIsrResponseReceived { .. } => {
                 ControllerState::LeaderAndIsrResponseReceived

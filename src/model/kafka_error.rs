@@ -1,6 +1,6 @@
 //! The error codes of Kafka's protocol that a controller says or hears.
 //!
-//! Must never hold text: what an operator reads is made where the error arises. Upstream: `Errors.java`.
+//! Must never make text: what an operator reads is made where the error arises. Upstream: `Errors.java`, `ApiError.java`.
 
 /// An error code on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,12 +37,14 @@ codes! {
     INVALID_TOPIC_EXCEPTION = 17,
     CLUSTER_AUTHORIZATION_FAILED = 31,
     UNSUPPORTED_VERSION = 35,
+    INVALID_REPLICA_ASSIGNMENT = 39,
     NOT_CONTROLLER = 41,
     INVALID_REQUEST = 42,
     OPERATION_NOT_ATTEMPTED = 55,
     KAFKA_STORAGE_ERROR = 56,
     FENCED_LEADER_EPOCH = 74,
     STALE_BROKER_EPOCH = 77,
+    NO_REASSIGNMENT_IN_PROGRESS = 85,
     INVALID_UPDATE_VERSION = 95,
     UNKNOWN_TOPIC_ID = 100,
     BROKER_ID_NOT_REGISTERED = 102,
@@ -54,6 +56,21 @@ impl KafkaError {
     /// Whether this is "no error".
     pub fn is_none(self) -> bool {
         self == KafkaError::NONE
+    }
+}
+
+/// What a client is told of one thing that it asked for and that was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The code.
+    pub error: KafkaError,
+    /// Why, and what to do about it.
+    pub message: String,
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.message, self.error)
     }
 }
 

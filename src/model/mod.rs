@@ -18,6 +18,6 @@ pub use ids::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, LeaderEpoch, PartitionEpoch, Replica,
     TopicId, TopicName, TopicPartition,
 };
-pub use kafka_error::KafkaError;
+pub use kafka_error::{ApiError, KafkaError};
 pub use leader_and_isr::{LeaderAndIsr, LeaderRecoveryState};
 pub use protocol::{InterBrokerProtocol, UnknownProtocol};

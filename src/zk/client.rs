@@ -19,7 +19,8 @@ use super::watches::{Target, Watches};
 use super::znode;
 use super::{paths, role};
 use crate::effect::{
-    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, StateRead, Term,
+    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode,
+    StateRead, Term,
     TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
@@ -296,6 +297,10 @@ impl Zk for ZkClient {
 
     async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {
         self.read_preferred_election().await
+    }
+
+    async fn partition_reassignment(&self) -> Result<Read<ReassignmentZnode>, ZkFault> {
+        self.read_partition_reassignment().await
     }
 
     async fn feature(&self) -> Result<Read<(FeatureZnode, i32)>, ZkFault> {

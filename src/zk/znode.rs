@@ -25,7 +25,7 @@ mod admin;
 #[cfg(test)]
 mod tests;
 
-pub use admin::decode_preferred_election;
+pub use admin::{decode_preferred_election, decode_reassignment, encode_reassignment};
 
 /// As Java's decoder of topic ids: URL alphabet, padding optional, spare bits ignored.
 const TOPIC_ID_TEXT: GeneralPurpose = GeneralPurpose::new(

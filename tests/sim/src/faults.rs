@@ -33,6 +33,7 @@ pub enum Call {
     IsrChangeNotifications,
     LogDirEventNotifications,
     PreferredReplicaElection,
+    PartitionReassignment,
     Feature,
     ProducerIdBlock,
     Write,

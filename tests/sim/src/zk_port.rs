@@ -17,7 +17,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use klamm::effect::{
-    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, StateRead, Term,
+    ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode,
+    StateRead, Term,
     TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
@@ -288,6 +289,12 @@ impl Zk for SimZk {
     async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {
         self.call(Call::PreferredReplicaElection, |session, _| {
             reads::preferred_replica_election(session)
+        })
+    }
+
+    async fn partition_reassignment(&self) -> Result<Read<ReassignmentZnode>, ZkFault> {
+        self.call(Call::PartitionReassignment, |session, _| {
+            reads::partition_reassignment(session)
         })
     }
 

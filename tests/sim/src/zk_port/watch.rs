@@ -24,7 +24,7 @@ fn arm_standing_watches(shared: &Shared, session: &ZkSession) {
 }
 
 /// No watch outlives its connection: everything is looked at, which arms all of them.
-const LOOK_EVERYWHERE: [ControllerEvent; 9] = [
+const LOOK_EVERYWHERE: [ControllerEvent; 10] = [
     ControllerEvent::ControllerChange,
     ControllerEvent::KlammNodesChange,
     ControllerEvent::BrokerChange,
@@ -32,6 +32,7 @@ const LOOK_EVERYWHERE: [ControllerEvent; 9] = [
     ControllerEvent::IsrChangeNotification,
     ControllerEvent::LogDirEventNotification,
     ControllerEvent::PreferredReplicaElection,
+    ControllerEvent::PartitionReassignment,
     ControllerEvent::TopicDeletion,
     ControllerEvent::AntiEntropy(Sweep::Begin),
 ];
@@ -92,6 +93,9 @@ fn meaning(event: &NodeEvent) -> Option<ControllerEvent> {
     }
     if path == paths::PREFERRED_REPLICA_ELECTION {
         return Some(ControllerEvent::PreferredReplicaElection);
+    }
+    if path == paths::REASSIGN_PARTITIONS {
+        return Some(ControllerEvent::PartitionReassignment);
     }
     if path == paths::DELETE_TOPICS {
         return Some(ControllerEvent::TopicDeletion);

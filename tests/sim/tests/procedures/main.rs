@@ -12,6 +12,7 @@ mod failover;
 mod features;
 mod interrupted;
 mod isr;
+mod reassignment;
 mod role;
 mod sanitise;
 mod shutdown;
