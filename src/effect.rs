@@ -11,8 +11,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::model::{
-    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, InterBrokerProtocol, KafkaError,
-    LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment, TopicId, TopicName,
+    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, InterBrokerProtocol,
+    KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment, TopicId, TopicName,
     TopicPartition,
 };
 

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use crate::effect::{
     Answer, ControlRequests, ElectionConfig, FeatureZnode, Incarnation, NotificationName,
-    PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, ReplyTo, StateRead, Term, TopicZnode, ZkOutcome,
-    ZkWrite,
+    PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, ReplyTo, StateRead, Term,
+    TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};

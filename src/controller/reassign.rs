@@ -126,11 +126,18 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 // It may have been made so lately that nobody has said so yet.
                 self.process_topic_change().await?;
             }
-            self.begin_requested(&node.targets).await?;
+            // Those that are known from an earlier look and have come to their target are done.
+            let is_done = |at: &TopicPartition, target: &BrokerIds| {
+                self.reassignment_node.contains(at)
+                    && reassignment::rests_at(&self.context, at, target)
+            };
+            let mut undone = node.targets.clone();
+            undone.retain(|at, target| !is_done(at, target));
+            self.begin_requested(&undone).await?;
             let is_running = |at: &TopicPartition, target: &BrokerIds| {
                 reassignment::runs_towards(&self.context, at, target)
             };
-            let mut rest = node.targets.clone();
+            let mut rest = undone;
             rest.retain(|at, target| is_running(at, target));
             if self.rewrite_node(&node, rest).await? {
                 return Ok(());
@@ -178,10 +185,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         };
         match self.ports.zk.write(&self.term()?, &[write]).await?.pop() {
             Some(ZkOutcome::VersionConflict) => return Ok(false),
-            Some(ZkOutcome::Refused(why)) => self.warn_broken([format!(
-                "/admin/reassign_partitions: what is done in it can't be taken out, it is tried again with the next sweep: {why}"
-            )]),
-            Some(ZkOutcome::Written { .. } | ZkOutcome::Missing | ZkOutcome::AlreadyExists) | None => {}
+            Some(ZkOutcome::Refused(why)) => {
+                self.warn_broken([format!(
+                    "/admin/reassign_partitions: what is done in it can't be taken out, it is tried again with the next sweep: {why}"
+                )]);
+                // What is done stays known as such.
+                self.reassignment_node.extend(node.targets.keys().cloned());
+                return Ok(true);
+            }
+            Some(ZkOutcome::Written { .. } | ZkOutcome::Missing | ZkOutcome::AlreadyExists)
+            | None => {}
         }
         self.reassignment_node = partitions;
         Ok(true)
@@ -247,7 +260,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         look: Look,
     ) -> Result<(), ZkFault> {
         let completed = self.advance(partitions, look).await?;
-        if completed.iter().any(|at| self.reassignment_node.contains(at)) {
+        if completed
+            .iter()
+            .any(|at| self.reassignment_node.contains(at))
+        {
             self.process_partition_reassignment().await?;
         }
         Ok(())
@@ -306,7 +322,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .iter()
             .filter(|transition| led.contains(&transition.partition))
             .collect();
-        let leaving = led.iter().flat_map(|transition| transition.removed_replicas());
+        let leaving = led
+            .iter()
+            .flat_map(|transition| transition.removed_replicas());
         let leaving: Vec<_> = leaving.collect();
         if !leaving.is_empty() {
             self.change_and_send(OfflineChange::new(leaving)).await?;
@@ -332,7 +350,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let refused = reassignment::start_added(&mut self.context, &through, &mut batch);
         self.log_refused(&refused);
         self.send(batch);
-        finished.extend(through.into_iter().map(|transition| transition.partition.clone()));
+        finished.extend(
+            through
+                .into_iter()
+                .map(|transition| transition.partition.clone()),
+        );
         for transition in stuck {
             let why = failed.get(&transition.partition);
             self.note_refused(&[transition], why.map(String::as_str).unwrap_or_default());
@@ -357,7 +379,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 Read::Found(state) => self.context.put_leadership(&at, state.into()),
                 Read::Broken(why) => self.note_waiting(&at, Waiting::ZooKeeperRefused(why)),
                 Read::Missing => {
-                    let target = self.context.partition(&at).map(|found| found.assignment.target());
+                    let target = self
+                        .context
+                        .partition(&at)
+                        .map(|found| found.assignment.target());
                     let to = ReplicaAssignment::settled(target.unwrap_or_else(BrokerIds::empty));
                     unled.push((at, to));
                 }
@@ -511,12 +536,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     ) -> Result<(), ZkFault> {
         let moving = self.context.partitions_being_reassigned();
         let moving = partitions.iter().filter(|at| moving.contains(at)).cloned();
-        self.resume_reassignments(moving.collect(), Look::Check).await
+        self.resume_reassignments(moving.collect(), Look::Check)
+            .await
     }
 
     /// Brokers started: those that are to get replicas are told so, as they have forgotten it. Others may be what
     /// something waited for.
-    pub(super) async fn resume_reassignments_on(&mut self, ids: &[BrokerId]) -> Result<(), ZkFault> {
+    pub(super) async fn resume_reassignments_on(
+        &mut self,
+        ids: &[BrokerId],
+    ) -> Result<(), ZkFault> {
         let (theirs, others): (Vec<_>, Vec<_>) = self.moving().into_iter().partition(|at| {
             let found = self.context.partition(at);
             found.is_some_and(|found| {
@@ -545,7 +574,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 "Resuming the reassignment of {} partitions, {first} first", unannounced.len()
             );
         }
-        self.resume_reassignments(unannounced, Look::Announce).await?;
+        self.resume_reassignments(unannounced, Look::Announce)
+            .await?;
         self.move_off_klamms().await?;
         self.look_at_states_soon();
         Ok(())
@@ -615,7 +645,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
     }
 
-    pub(super) async fn process_partition_reassignment_isr_change(&mut self) -> Result<(), ZkFault> {
+    pub(super) async fn process_partition_reassignment_isr_change(
+        &mut self,
+    ) -> Result<(), ZkFault> {
         let now_ms = self.ports.clock.now_ms();
         // A timer of an earlier term: the one that was set last counts.
         if self.states_due_at_ms.is_none_or(|due_ms| now_ms < due_ms) {

@@ -219,6 +219,14 @@ pub fn runs_towards(context: &ControllerContext, at: &TopicPartition, target: &B
     })
 }
 
+/// Whether a partition has exactly these replicas and isn't being reassigned.
+pub fn rests_at(context: &ControllerContext, at: &TopicPartition, replicas: &BrokerIds) -> bool {
+    context.partition(at).is_some_and(|found| {
+        let assignment = &found.assignment;
+        !assignment.is_being_reassigned() && assignment.replicas == *replicas
+    })
+}
+
 /// Partitions that were led and will, as far as is known, have a replica on a klamm. In order.
 pub fn to_move_off_klamms(context: &ControllerContext) -> Vec<TopicPartition> {
     let klamms = context.klamm_ids();
@@ -434,7 +442,8 @@ pub struct LeaderChange {
 impl LeaderChange {
     /// For these, which the context knows as begun.
     pub fn new(transitions: &[Transition]) -> LeaderChange {
-        let by_partition = |transition: &Transition| (transition.partition.clone(), transition.clone());
+        let by_partition =
+            |transition: &Transition| (transition.partition.clone(), transition.clone());
         LeaderChange {
             transitions: transitions.iter().map(by_partition).collect(),
             round: Round::First,
@@ -614,7 +623,9 @@ pub fn tell_removed(
         LocalReplicaStep::DeletionSuccessful,
         LocalReplicaStep::NonExistent,
     ] {
-        refused.extend(replica::handle_state_changes(context, &replicas, step, batch));
+        refused.extend(replica::handle_state_changes(
+            context, &replicas, step, batch,
+        ));
     }
     refused
 }
@@ -636,11 +647,7 @@ pub fn start_added(
 
 /// Replaces the assignment of a partition that was never led: those who go have nothing, and those who come wait for
 /// its first leader as the others do.
-pub fn replace_unled(
-    context: &mut ControllerContext,
-    at: &TopicPartition,
-    to: &ReplicaAssignment,
-) {
+pub fn replace_unled(context: &mut ControllerContext, at: &TopicPartition, to: &ReplicaAssignment) {
     let before = context.replicas(at);
     context.put_assignment(at, to.clone());
     let of = |broker| Replica {
@@ -691,8 +698,15 @@ fn why_it_waits(context: &ControllerContext, at: &TopicPartition) -> Option<Wait
         return Some(Waiting::NobodyLeft(assignment.after_drop().replicas));
     }
     let leader_is_there = context.is_replica_online_or_shutting_down(state.leader, at);
-    let missing: BrokerIds = target.iter().filter(|id| !state.isr.contains(*id)).collect();
-    let needed = if missing.is_empty() { &target } else { &missing };
+    let missing: BrokerIds = target
+        .iter()
+        .filter(|id| !state.isr.contains(*id))
+        .collect();
+    let needed = if missing.is_empty() {
+        &target
+    } else {
+        &missing
+    };
     let away = needed.iter().find(|id| !context.is_replica_online(*id, at));
     Some(match away {
         Some(id) if context.is_live(id) => Waiting::LogDirFailed(id),

@@ -62,7 +62,8 @@ impl ReplicaAssignment {
 
     /// Whether nothing is left to do but to drop replicas: the reassignment was cancelled.
     pub fn is_being_cancelled(&self) -> bool {
-        let only_drops = |ids: &BrokerIds, others: &BrokerIds| ids.iter().all(|id| others.contains(id));
+        let only_drops =
+            |ids: &BrokerIds, others: &BrokerIds| ids.iter().all(|id| others.contains(id));
         self.is_being_reassigned()
             && only_drops(&self.adding, &self.removing)
             && only_drops(&self.removing, &self.adding)
@@ -103,7 +104,9 @@ impl ReplicaAssignment {
     /// would leave nobody.
     pub fn made_sound(&self) -> ReplicaAssignment {
         let assigned = |ids: &BrokerIds| -> BrokerIds {
-            ids.iter().filter(|id| self.replicas.contains(*id)).collect()
+            ids.iter()
+                .filter(|id| self.replicas.contains(*id))
+                .collect()
         };
         let sound = ReplicaAssignment {
             replicas: self.replicas.clone(),
@@ -159,10 +162,22 @@ mod tests {
 
     #[test]
     fn a_reassignment_puts_the_target_first_and_keeps_the_origin() {
-        type Row = (&'static [i32], &'static [i32], &'static [i32], &'static [i32], &'static [i32]);
+        type Row = (
+            &'static [i32],
+            &'static [i32],
+            &'static [i32],
+            &'static [i32],
+            &'static [i32],
+        );
         let table: [Row; 3] = [
             (&[1, 2, 3, 4], &[4, 2, 5, 3], &[4, 2, 5, 3, 1], &[5], &[1]),
-            (&[1, 2, 3], &[4, 5, 6], &[4, 5, 6, 1, 2, 3], &[4, 5, 6], &[1, 2, 3]),
+            (
+                &[1, 2, 3],
+                &[4, 5, 6],
+                &[4, 5, 6, 1, 2, 3],
+                &[4, 5, 6],
+                &[1, 2, 3],
+            ),
             (&[1, 2, 3], &[3, 1, 2], &[3, 1, 2], &[], &[]),
         ];
         for (before, target, replicas, adding, removing) in table {
@@ -175,7 +190,10 @@ mod tests {
         let first = settled(&[1, 2, 3]).reassign_to(&BrokerIds::from([4, 5, 6]));
         let from_scratch = settled(&[1, 2, 3]).reassign_to(&BrokerIds::from([7, 8, 9]));
         assert_eq!(first.reassign_to(&BrokerIds::from([7, 8, 9])), from_scratch);
-        assert_eq!(first.reassign_to(&BrokerIds::from([1, 2, 3])), settled(&[1, 2, 3]));
+        assert_eq!(
+            first.reassign_to(&BrokerIds::from([1, 2, 3])),
+            settled(&[1, 2, 3])
+        );
     }
 
     #[test]
@@ -183,12 +201,18 @@ mod tests {
         let running = settled(&[1, 2]).redirect_to(&BrokerIds::from([4, 5]));
         assert_eq!(running, assignment(&[4, 5, 1, 2], &[4, 5], &[1, 2]));
         let elsewhere = running.redirect_to(&BrokerIds::from([5, 6]));
-        assert_eq!(elsewhere, assignment(&[5, 6, 1, 2, 4], &[5, 6, 4], &[1, 2, 4]));
+        assert_eq!(
+            elsewhere,
+            assignment(&[5, 6, 1, 2, 4], &[5, 6, 4], &[1, 2, 4])
+        );
         assert_eq!(elsewhere.origin(), BrokerIds::from([1, 2]));
         assert_eq!(elsewhere.target(), BrokerIds::from([5, 6]));
         assert_eq!(elsewhere.dropping(), BrokerIds::from([4]));
         assert!(!elsewhere.is_being_cancelled());
-        assert_eq!(elsewhere.after_drop(), assignment(&[5, 6, 1, 2], &[5, 6], &[1, 2]));
+        assert_eq!(
+            elsewhere.after_drop(),
+            assignment(&[5, 6, 1, 2], &[5, 6], &[1, 2])
+        );
 
         let cancelled = running.redirect_to(&running.origin());
         assert_eq!(cancelled, assignment(&[1, 2, 4, 5], &[4, 5], &[4, 5]));
@@ -202,7 +226,10 @@ mod tests {
         let table = [
             (assignment(&[1, 2], &[3], &[4]), settled(&[1, 2])),
             (assignment(&[1, 2], &[2], &[1, 2]), settled(&[1, 2])),
-            (assignment(&[1, 2], &[2, 3], &[1]), assignment(&[1, 2], &[2], &[1])),
+            (
+                assignment(&[1, 2], &[2, 3], &[1]),
+                assignment(&[1, 2], &[2], &[1]),
+            ),
         ];
         for (odd, sound) in table {
             assert_eq!(odd.made_sound(), sound, "{odd:?}");

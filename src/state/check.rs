@@ -145,10 +145,14 @@ fn check_assignment(at: &TopicPartition, partition: &Partition, found: &mut Vec<
     let mut sorted: Vec<i32> = replicas.as_i32s().to_vec();
     sorted.sort_unstable();
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        found.push(format!("{at}: a broker stands twice in its replicas {replicas}"));
+        found.push(format!(
+            "{at}: a broker stands twice in its replicas {replicas}"
+        ));
     }
     if !replicas.is_empty() && partition.assignment.target().is_empty() {
-        found.push(format!("{at}: its reassignment would leave it without replicas"));
+        found.push(format!(
+            "{at}: its reassignment would leave it without replicas"
+        ));
     }
 }
 

@@ -20,8 +20,7 @@ use super::znode;
 use super::{paths, role};
 use crate::effect::{
     ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode,
-    StateRead, Term,
-    TopicZnode, ZkOutcome, ZkWrite,
+    StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, RoleView, Taking, Zk, ZkFault};

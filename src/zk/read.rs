@@ -16,7 +16,8 @@ use super::role::watch_existence;
 use super::watches::{Armed, Target};
 use super::znode;
 use crate::effect::{
-    ElectionConfig, NotificationName, PreferredElectionZnode, Read, ReassignmentZnode, StateRead, TopicZnode,
+    ElectionConfig, NotificationName, PreferredElectionZnode, Read, ReassignmentZnode, StateRead,
+    TopicZnode,
 };
 use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, ZkFault};

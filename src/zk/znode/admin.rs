@@ -75,11 +75,13 @@ impl TargetJson {
             return Some("its replica list is empty".to_owned());
         }
         let mut seen = std::collections::BTreeSet::new();
-        self.replicas.iter().find_map(|id| match (*id, seen.insert(id)) {
-            (id, _) if id < 0 => Some(format!("{id} is no broker id")),
-            (id, false) => Some(format!("broker {id} stands twice in its replica list")),
-            _ => None,
-        })
+        self.replicas
+            .iter()
+            .find_map(|id| match (*id, seen.insert(id)) {
+                (id, _) if id < 0 => Some(format!("{id} is no broker id")),
+                (id, false) => Some(format!("broker {id} stands twice in its replica list")),
+                _ => None,
+            })
     }
 }
 
@@ -117,9 +119,10 @@ pub fn decode_reassignment(path: &str, data: &[u8], version: i32, czxid: i64) ->
             }
         };
         if let Some(fault) = entry.fault() {
-            znode
-                .broken
-                .push(format!("{} is ignored: {fault}; {REASSIGNMENT_REMEDY}", named()));
+            znode.broken.push(format!(
+                "{} is ignored: {fault}; {REASSIGNMENT_REMEDY}",
+                named()
+            ));
             continue;
         }
         let partition = TopicPartition::new(&TopicName::new(&entry.topic), entry.partition);
@@ -277,7 +280,15 @@ mod tests {
 
     #[test]
     fn content_that_is_no_reassignment_asks_for_nothing_and_says_so() {
-        for bad in ["", "null", "[]", "x", "{}", r#"{"partitions":3}"#, r#"{"partitions":null}"#] {
+        for bad in [
+            "",
+            "null",
+            "[]",
+            "x",
+            "{}",
+            r#"{"partitions":3}"#,
+            r#"{"partitions":null}"#,
+        ] {
             let (read, broken) = targets(bad);
             assert_eq!(read, [""; 0], "`{bad}`");
             assert_eq!(broken.len(), 1, "`{bad}`");

@@ -18,8 +18,7 @@ use std::rc::Rc;
 
 use klamm::effect::{
     ElectionConfig, FeatureZnode, PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode,
-    StateRead, Term,
-    TopicZnode, ZkOutcome, ZkWrite,
+    StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
 use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};

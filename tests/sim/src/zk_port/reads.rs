@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use klamm::effect::{
     ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode, ProducerIdBlock, Read,
-    ReassignmentZnode,
-    StateRead, TopicZnode,
+    ReassignmentZnode, StateRead, TopicZnode,
 };
 use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use klamm::port::{Notification, ZkFault};
