@@ -171,6 +171,19 @@ pub struct PreferredElectionZnode {
     pub broken: Vec<String>,
 }
 
+/// `/admin/reassign_partitions`: where an operator wants to see partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReassignmentZnode {
+    /// Partition → wanted replicas, of the entries that could be read. The last entry of a partition counts, as in Java.
+    pub targets: BTreeMap<TopicPartition, BrokerIds>,
+    /// What is wrong with the others, or with the node as a whole, each with the path.
+    pub broken: Vec<String>,
+    /// The node's version; a rewrite is conditional on it.
+    pub version: i32,
+    /// The transaction that made the node: one that is made anew begins with the same versions again.
+    pub czxid: i64,
+}
+
 /// One write of the role. Each is sent under the epoch check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ZkWrite {
@@ -219,6 +232,20 @@ pub enum ZkWrite {
     DeleteLogDirEventNotification(NotificationName),
     /// Delete `/admin/preferred_replica_election`: what was asked for has been looked at.
     DeletePreferredReplicaElection,
+    /// Rewrite `/admin/reassign_partitions`, if it still has the expected version.
+    SetPartitionReassignment {
+        /// What is still to be done.
+        targets: BTreeMap<TopicPartition, BrokerIds>,
+        /// The version it was decided on.
+        expected: i32,
+    },
+    /// Delete `/admin/reassign_partitions`, if it still has the expected version: all of it is done.
+    DeletePartitionReassignment {
+        /// The version it was decided on.
+        expected: i32,
+        /// The transaction that made the node.
+        czxid: i64,
+    },
     /// Create `/feature`.
     CreateFeature(FeatureZnode),
     /// Set `/feature`, if it still has the expected version. It is never deleted: brokers exit when its version falls.
@@ -410,6 +437,10 @@ pub enum Answer {
     Compare(Result<Compared, KafkaError>),
     /// One entry a topic asked about, in the request's order.
     DeleteTopics(Result<Vec<DeletedTopic>, KafkaError>),
+    /// One entry a partition asked about: begun (or done already), or why not.
+    AlterPartitionReassignments(Result<Vec<(TopicPartition, Result<(), ApiError>)>, KafkaError>),
+    /// Those asked about that are being reassigned.
+    ListPartitionReassignments(Result<Vec<(TopicPartition, ReplicaAssignment)>, KafkaError>),
 }
 
 /// What a comparison of the controller's knowledge with ZooKeeper found.

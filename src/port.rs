@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use crate::effect::{
     Answer, ConfigChange, ControlRequests, ElectionConfig, FeatureZnode, Incarnation,
-    NotificationName, PreferredElectionZnode, ProducerIdBlock, Read, ReplyTo, StateRead, Term,
-    TopicZnode, ZkOutcome, ZkWrite,
+    NotificationName, PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, ReplyTo,
+    StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};
@@ -169,6 +169,8 @@ pub trait Zk {
     async fn log_dir_event_notifications(&self) -> Result<Vec<Notification<BrokerId>>, ZkFault>;
     /// `/admin/preferred_replica_election`; arms it.
     async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault>;
+    /// `/admin/reassign_partitions`; arms it, also where it is missing.
+    async fn partition_reassignment(&self) -> Result<Read<ReassignmentZnode>, ZkFault>;
     /// `/feature` and its version.
     async fn feature(&self) -> Result<Read<(FeatureZnode, i32)>, ZkFault>;
     /// `/latest_producer_id_block` (`None`: the node holds no block yet) and its version.

@@ -122,6 +122,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .into_iter()
             .collect();
         self.process_partition_modifications(&unplaced).await?;
+        self.resume_reassignments_on(&ids).await?;
         self.resume_deletions_on(&ids).await
     }
 
@@ -186,6 +187,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             let brokers = self.registered_ids();
             self.send_update_metadata(&brokers, &[]);
         }
+        let moving = self.moving();
+        self.review_reassignments(&moving);
         Ok(())
     }
 

@@ -64,6 +64,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.protocol(), read_at_ms - began_at_ms, ready_at_ms - read_at_ms
         );
         self.start_timers();
+        self.initialize_partition_reassignments().await?;
         self.resume_deletions().await?;
         // Asked for under an earlier controller, which may not have come to it.
         self.process_preferred_replica_election().await

@@ -68,7 +68,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.send_update_metadata(&brokers, &announce);
         }
         self.answer(reply_to, Answer::AlterPartition(Ok(applied.answers)));
-        reread.map(|_| ())
+        let mut changed = applied.changed;
+        changed.extend(reread?);
+        self.on_in_sync_sets_changed(&changed).await
     }
 
     pub(super) async fn process_isr_change_notification(&mut self) -> Result<(), ZkFault> {
@@ -93,6 +95,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if !changed.is_empty() {
             self.send_update_metadata(&brokers, &changed);
         }
+        self.on_in_sync_sets_changed(&changed).await?;
         // Listed ones are deleted even where they could not be read: nobody would ever do it otherwise.
         let writes: Vec<ZkWrite> = notices
             .into_iter()

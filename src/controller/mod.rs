@@ -14,6 +14,7 @@ mod failover;
 mod isr;
 mod log;
 mod producer_ids;
+mod reassign;
 mod responses;
 mod role;
 mod shutdown;
@@ -114,6 +115,10 @@ pub struct KafkaController<Z, B, R, C> {
     seen_config_changes: SeenConfigChanges,
     /// When the balance of leaders is looked at next.
     balance_due_at_ms: Option<u64>,
+    /// The partitions in `/admin/reassign_partitions` when it was looked at last.
+    reassignment_node: BTreeSet<TopicPartition>,
+    /// When the states of moving partitions are looked at next, where leaders write them without asking.
+    states_due_at_ms: Option<u64>,
     /// The role is not taken before this time: it was taken, and the cluster could not be read.
     hold_off_until_ms: u64,
     /// Something that was to be done was refused by ZooKeeper; the next sweep makes up for it.
@@ -144,6 +149,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             awaited_deletions: Vec::new(),
             seen_config_changes: SeenConfigChanges::default(),
             balance_due_at_ms: None,
+            reassignment_node: BTreeSet::new(),
+            states_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
             unplaced_topics: BTreeSet::new(),
@@ -239,6 +246,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .process_elect_leaders(partitions, election, reply_to)
                 .await
                 .map(none),
+            ControllerEvent::AlterPartitionReassignments { targets, reply_to } => self
+                .process_alter_partition_reassignments(targets, reply_to)
+                .await
+                .map(none),
+            ControllerEvent::ListPartitionReassignments {
+                partitions,
+                reply_to,
+            } => {
+                self.process_list_partition_reassignments(partitions, reply_to);
+                Ok(None)
+            }
             ControllerEvent::BrokerChange if self.context.term().is_none() => {
                 self.begin_survey().await.map(none)
             }
@@ -260,6 +278,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::PreferredReplicaElection => {
                 self.process_preferred_replica_election().await.map(none)
             }
+            ControllerEvent::PartitionReassignment => {
+                self.process_partition_reassignment().await.map(none)
+            }
+            ControllerEvent::PartitionReassignmentIsrChange => self
+                .process_partition_reassignment_isr_change()
+                .await
+                .map(none),
             ControllerEvent::AutoPreferredReplicaLeaderElection => {
                 self.process_auto_leader_election().await.map(none)
             }
@@ -565,6 +590,14 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
         ControllerEvent::ElectLeaders { reply_to, .. } => Some((
             *reply_to,
             Answer::ElectLeaders(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::AlterPartitionReassignments { reply_to, .. } => Some((
+            *reply_to,
+            Answer::AlterPartitionReassignments(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::ListPartitionReassignments { reply_to, .. } => Some((
+            *reply_to,
+            Answer::ListPartitionReassignments(Err(KafkaError::NOT_CONTROLLER)),
         )),
         _ => None,
     }

@@ -61,6 +61,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         if !returned.is_empty() {
             self.on_replicas_returned(&returned).await?;
+            let moving = self.moving();
+            self.review_reassignments(&moving);
         }
         Ok(None)
     }

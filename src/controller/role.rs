@@ -259,6 +259,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.is_loaded = false;
         self.has_unfinished_work = false;
         self.unplaced_topics.clear();
+        self.reassignment_node.clear();
+        self.states_due_at_ms = None;
         self.complaints.forget();
         let now_ms = self.ports.clock.now_ms();
         self.candidacy.role_lost(now_ms);

@@ -56,7 +56,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let plan = shutdown::plan(&self.context, broker);
         let led = plan.led.clone();
         match self.move_away_from(broker, plan).await {
-            Ok(remaining) => self.let_go(broker, &led, remaining, reply_to),
+            Ok(remaining) => {
+                let moving = self.moving();
+                self.review_reassignments(&moving);
+                self.let_go(broker, &led, remaining, reply_to);
+            }
             Err(fault) => {
                 let refusal = Err(KafkaError::STALE_CONTROLLER_EPOCH);
                 self.answer(reply_to, Answer::ControlledShutdown(refusal));

@@ -76,6 +76,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.ports.clock.schedule(0, ControllerEvent::BrokerChange);
         }
         self.process_topic_change().await?;
+        self.sweep_reassignments().await?;
         self.sweep_deletions().await?;
         self.process_isr_change_notification().await?;
         self.process_log_dir_event_notification().await?;
@@ -149,6 +150,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             batch.add_leader_and_isr(&self.context, &replicas, partition, false);
         }
         self.send(batch);
-        self.on_replicas_become_offline(Vec::new()).await
+        self.on_replicas_become_offline(Vec::new()).await?;
+        self.on_in_sync_sets_changed(&changed).await
     }
 }

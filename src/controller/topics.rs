@@ -36,7 +36,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.remove_topic(topic);
         }
         let new = self.take_in_topics(diff.new, Unknown::AreNew).await?;
-        self.on_new_partition_creation(new).await
+        self.on_new_partition_creation(new).await?;
+        self.move_off_klamms().await
     }
 
     /// The nodes of these topics changed, or may have: new partitions are led, other changes are ignored as upstream.

@@ -9,6 +9,8 @@ mod sink;
 pub use queue::{ControllerEventManager, QueuedEvent};
 pub use sink::EventSink;
 
+use std::collections::BTreeMap;
+
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderEpoch,
@@ -54,6 +56,10 @@ pub enum ControllerEvent {
     LogDirEventNotification,
     /// `/admin/preferred_replica_election` was created, changed or deleted: an operator may want leaders elected.
     PreferredReplicaElection,
+    /// `/admin/reassign_partitions` was created, changed or deleted: an operator may want partitions moved.
+    PartitionReassignment,
+    /// Partitions move, and their leaders may write in-sync sets without asking (IBP below 2.7): read them.
+    PartitionReassignmentIsrChange,
     /// It is time to look whether brokers lead what they should.
     AutoPreferredReplicaLeaderElection,
     /// `/config/changes` has other children.
@@ -138,6 +144,20 @@ pub enum ControllerEvent {
         partitions: Option<Vec<TopicPartition>>,
         /// How.
         election: ElectionType,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// Partitions are to be moved, or not to be moved any more.
+    AlterPartitionReassignments {
+        /// Where each is to be; `None`: its reassignment is cancelled.
+        targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>>,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// Which partitions are being reassigned?
+    ListPartitionReassignments {
+        /// The ones asked about; `None`: all.
+        partitions: Option<Vec<TopicPartition>>,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -309,6 +329,7 @@ impl ControllerEvent {
                 | Self::ConfigChange
                 | Self::UncleanLeaderElectionEnable
                 | Self::TopicUncleanLeaderElectionEnable(_)
+                | Self::PartitionReassignment
                 | Self::ChannelBehind(_)
                 | Self::AntiEntropy(_)
         )
@@ -343,6 +364,12 @@ impl ControllerEvent {
             Self::TopicUncleanLeaderElectionEnable(_) => {
                 ControllerState::TopicUncleanLeaderElectionEnable
             }
+            Self::PartitionReassignment
+            | Self::PartitionReassignmentIsrChange
+            | Self::AlterPartitionReassignments { .. } => {
+                ControllerState::AlterPartitionReassignment
+            }
+            Self::ListPartitionReassignments { .. } => ControllerState::ListPartitionReassignment,
             Self::AutoPreferredReplicaLeaderElection => ControllerState::AutoLeaderBalance,
             Self::LeaderAndIsrResponseReceived { .. } => {
                 ControllerState::LeaderAndIsrResponseReceived

@@ -163,7 +163,7 @@ pub fn new_partitions(
             continue;
         }
         match fault_of(*number, &assignment.replicas) {
-            None => found.accepted.push((partition, assignment.clone())),
+            None => found.accepted.push((partition, assignment.made_sound())),
             Some(fault) => found.refused.push((partition, fault)),
         }
     }

@@ -15,6 +15,7 @@ pub mod own_broker;
 pub mod partition;
 pub mod preferred;
 pub mod producer_ids;
+pub mod reassignment;
 pub mod replica;
 pub mod request_batch;
 pub mod sanitise;

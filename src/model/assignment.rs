@@ -25,6 +25,11 @@ impl ReplicaAssignment {
         }
     }
 
+    /// No replicas at all.
+    pub fn none() -> ReplicaAssignment {
+        ReplicaAssignment::settled(BrokerIds::empty())
+    }
+
     /// Whether a reassignment is running.
     pub fn is_being_reassigned(&self) -> bool {
         !self.adding.is_empty() || !self.removing.is_empty()
@@ -44,6 +49,74 @@ impl ReplicaAssignment {
             .iter()
             .filter(|id| !self.removing.contains(*id))
             .collect()
+    }
+
+    /// Replicas that a former target added and that are to go again. They stand among those being added, so that they
+    /// don't pass for original ones, and among those being removed.
+    pub fn dropping(&self) -> BrokerIds {
+        self.adding
+            .iter()
+            .filter(|id| self.removing.contains(*id))
+            .collect()
+    }
+
+    /// Whether nothing is left to do but to drop replicas: the reassignment was cancelled.
+    pub fn is_being_cancelled(&self) -> bool {
+        let only_drops =
+            |ids: &BrokerIds, others: &BrokerIds| ids.iter().all(|id| others.contains(id));
+        self.is_being_reassigned()
+            && only_drops(&self.adding, &self.removing)
+            && only_drops(&self.removing, &self.adding)
+    }
+
+    /// As [`Self::reassign_to`], but nobody leaves: what a former target added and this one doesn't want is dropped
+    /// later, once somebody else leads and its broker can be told.
+    pub fn redirect_to(&self, target: &BrokerIds) -> ReplicaAssignment {
+        let next = self.reassign_to(target);
+        let dropped: Vec<BrokerId> = self
+            .replicas
+            .iter()
+            .filter(|id| !next.replicas.contains(*id))
+            .collect();
+        if dropped.is_empty() {
+            return next;
+        }
+        let and_dropped = |ids: &BrokerIds| ids.iter().chain(dropped.iter().copied()).collect();
+        ReplicaAssignment {
+            replicas: and_dropped(&next.replicas),
+            adding: and_dropped(&next.adding),
+            removing: and_dropped(&next.removing),
+        }
+    }
+
+    /// This assignment without the replicas that are to be dropped.
+    pub fn after_drop(&self) -> ReplicaAssignment {
+        let dropping = self.dropping();
+        let rest = |ids: &BrokerIds| ids.iter().filter(|id| !dropping.contains(*id)).collect();
+        ReplicaAssignment {
+            replicas: rest(&self.replicas),
+            adding: rest(&self.adding),
+            removing: rest(&self.removing),
+        }
+    }
+
+    /// The same with what can't be so left out: what is added or removed without being a replica, and removals that
+    /// would leave nobody.
+    pub fn made_sound(&self) -> ReplicaAssignment {
+        let assigned = |ids: &BrokerIds| -> BrokerIds {
+            ids.iter()
+                .filter(|id| self.replicas.contains(*id))
+                .collect()
+        };
+        let sound = ReplicaAssignment {
+            replicas: self.replicas.clone(),
+            adding: assigned(&self.adding),
+            removing: assigned(&self.removing),
+        };
+        if sound.target().is_empty() {
+            return ReplicaAssignment::settled(sound.replicas);
+        }
+        sound
     }
 
     /// The assignment that moves this one to `target`; its origin stays what it was (KIP-455).
@@ -67,6 +140,99 @@ impl ReplicaAssignment {
                 .filter(|id| !target.contains(*id))
                 .collect(),
             replicas: replicas.into_iter().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assignment(replicas: &[i32], adding: &[i32], removing: &[i32]) -> ReplicaAssignment {
+        ReplicaAssignment {
+            replicas: BrokerIds::from(replicas),
+            adding: BrokerIds::from(adding),
+            removing: BrokerIds::from(removing),
+        }
+    }
+
+    fn settled(replicas: &[i32]) -> ReplicaAssignment {
+        ReplicaAssignment::settled(BrokerIds::from(replicas))
+    }
+
+    #[test]
+    fn a_reassignment_puts_the_target_first_and_keeps_the_origin() {
+        type Row = (
+            &'static [i32],
+            &'static [i32],
+            &'static [i32],
+            &'static [i32],
+            &'static [i32],
+        );
+        let table: [Row; 3] = [
+            (&[1, 2, 3, 4], &[4, 2, 5, 3], &[4, 2, 5, 3, 1], &[5], &[1]),
+            (
+                &[1, 2, 3],
+                &[4, 5, 6],
+                &[4, 5, 6, 1, 2, 3],
+                &[4, 5, 6],
+                &[1, 2, 3],
+            ),
+            (&[1, 2, 3], &[3, 1, 2], &[3, 1, 2], &[], &[]),
+        ];
+        for (before, target, replicas, adding, removing) in table {
+            let moved = settled(before).reassign_to(&BrokerIds::from(target));
+            assert_eq!(moved, assignment(replicas, adding, removing));
+            assert_eq!(moved.target(), BrokerIds::from(target));
+            let same = moved.reassign_to(&BrokerIds::from(target));
+            assert_eq!(same, moved, "the same target again changes nothing");
+        }
+        let first = settled(&[1, 2, 3]).reassign_to(&BrokerIds::from([4, 5, 6]));
+        let from_scratch = settled(&[1, 2, 3]).reassign_to(&BrokerIds::from([7, 8, 9]));
+        assert_eq!(first.reassign_to(&BrokerIds::from([7, 8, 9])), from_scratch);
+        assert_eq!(
+            first.reassign_to(&BrokerIds::from([1, 2, 3])),
+            settled(&[1, 2, 3])
+        );
+    }
+
+    #[test]
+    fn a_redirected_reassignment_keeps_what_it_drops_until_it_is_dropped() {
+        let running = settled(&[1, 2]).redirect_to(&BrokerIds::from([4, 5]));
+        assert_eq!(running, assignment(&[4, 5, 1, 2], &[4, 5], &[1, 2]));
+        let elsewhere = running.redirect_to(&BrokerIds::from([5, 6]));
+        assert_eq!(
+            elsewhere,
+            assignment(&[5, 6, 1, 2, 4], &[5, 6, 4], &[1, 2, 4])
+        );
+        assert_eq!(elsewhere.origin(), BrokerIds::from([1, 2]));
+        assert_eq!(elsewhere.target(), BrokerIds::from([5, 6]));
+        assert_eq!(elsewhere.dropping(), BrokerIds::from([4]));
+        assert!(!elsewhere.is_being_cancelled());
+        assert_eq!(
+            elsewhere.after_drop(),
+            assignment(&[5, 6, 1, 2], &[5, 6], &[1, 2])
+        );
+
+        let cancelled = running.redirect_to(&running.origin());
+        assert_eq!(cancelled, assignment(&[1, 2, 4, 5], &[4, 5], &[4, 5]));
+        assert!(cancelled.is_being_cancelled());
+        assert_eq!(cancelled.redirect_to(&cancelled.origin()), cancelled);
+        assert_eq!(cancelled.after_drop(), settled(&[1, 2]));
+    }
+
+    #[test]
+    fn an_assignment_that_cannot_be_is_made_sound() {
+        let table = [
+            (assignment(&[1, 2], &[3], &[4]), settled(&[1, 2])),
+            (assignment(&[1, 2], &[2], &[1, 2]), settled(&[1, 2])),
+            (
+                assignment(&[1, 2], &[2, 3], &[1]),
+                assignment(&[1, 2], &[2], &[1]),
+            ),
+        ];
+        for (odd, sound) in table {
+            assert_eq!(odd.made_sound(), sound, "{odd:?}");
         }
     }
 }

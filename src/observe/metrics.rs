@@ -13,7 +13,7 @@ use super::exposition::{Exposition, Kind, Label, TimerSeries};
 use super::instruments::{Counter, Gauge, Timer, lock};
 use crate::event::ControllerState;
 use crate::model::BrokerId;
-use crate::state::{ControllerSnapshot, Gauges, Ineligible};
+use crate::state::{ControllerSnapshot, Gauges, Ineligible, Waiting};
 
 /// `ZkMigrationState` of every broker and controller that is not on its way to KRaft.
 const MIGRATION_STATE_ZOOKEEPER: i64 = 4;
@@ -138,6 +138,10 @@ pub struct Metrics {
     pub replicas_ineligible_to_delete_count: Gauge,
     /// Deletions of topics that wait, by reason.
     topic_deletions_waiting: [Gauge; Ineligible::LABELS.len()],
+    /// Partitions that are being reassigned.
+    pub partitions_being_reassigned: Gauge,
+    /// The same, by what they wait for.
+    reassignments_waiting: [Gauge; Waiting::LABELS.len()],
     /// Live brokers.
     pub active_broker_count: Gauge,
     /// Elections of a leader from outside of the in-sync set, since the process started.
@@ -226,6 +230,12 @@ impl Metrics {
             .set(gauges.replicas_ineligible_to_delete);
         let waiting = gauges.deletions_waiting.into_iter();
         for (gauge, count) in self.topic_deletions_waiting.iter().zip(waiting) {
+            gauge.set(count);
+        }
+        self.partitions_being_reassigned
+            .set(gauges.partitions_being_reassigned);
+        let waiting = gauges.reassignments_waiting.into_iter();
+        for (gauge, count) in self.reassignments_waiting.iter().zip(waiting) {
             gauge.set(count);
         }
         self.active_broker_count.set(gauges.active_brokers);
@@ -465,6 +475,21 @@ impl Metrics {
         for (reason, gauge) in Ineligible::LABELS.iter().zip(&self.topic_deletions_waiting) {
             out.sample(name, &[("reason", reason)], gauge.get());
         }
+        out.single(
+            "klamm_partitions_being_reassigned",
+            Kind::Gauge,
+            "Partitions that are being reassigned.",
+            self.partitions_being_reassigned.get(),
+        );
+        let name = "klamm_reassignments_waiting";
+        out.family(
+            name,
+            Kind::Gauge,
+            "Partitions that are being reassigned, by what they wait for; catching_up is the normal case.",
+        );
+        for (reason, gauge) in Waiting::LABELS.iter().zip(&self.reassignments_waiting) {
+            out.sample(name, &[("reason", reason)], gauge.get());
+        }
         for (name, help, counter) in [
             (
                 "klamm_failovers_total",
@@ -617,6 +642,8 @@ mod tests {
                 replicas_ineligible_to_delete: 9,
                 assignments_naming_klamm: 10,
                 replicas_on_failed_log_dirs: 32,
+                partitions_being_reassigned: 19,
+                reassignments_waiting: [1, 2, 3, 4, 5, 6],
                 unclean_leader_elections: 11,
             },
             history: TermHistory {

@@ -5,8 +5,8 @@
 
 use super::index::Indexes;
 use super::topic::{Partition, PartitionState, ReplicaState};
-use super::{ControllerContext, Gauges, Ineligible};
-use crate::model::{LeaderAndIsr, TopicPartition};
+use super::{ControllerContext, Gauges, Ineligible, Waiting};
+use crate::model::{LeaderAndIsr, ReplicaAssignment, TopicPartition};
 
 /// Every invariant that does not hold, in words; empty is good.
 pub fn violations(context: &ControllerContext) -> Vec<String> {
@@ -14,9 +14,11 @@ pub fn violations(context: &ControllerContext) -> Vec<String> {
     check_brokers(context, &mut found);
     check_bookkeeping(context, &mut found);
     check_deletion(context, &mut found);
+    check_reassignments(context, &mut found);
     for (name, topic) in context.topics() {
         for (index, partition) in &topic.partitions {
             let at = TopicPartition::new(name, *index);
+            check_assignment(&at, partition, &mut found);
             check_replicas(&at, partition, &mut found);
             check_leadership(context, &at, partition, &mut found);
             check_state(context, &at, partition, &mut found);
@@ -80,6 +82,7 @@ fn check_bookkeeping(context: &ControllerContext, found: &mut Vec<String>) {
             "leaderless partitions",
             kept.leaderless != rebuilt.leaderless,
         ),
+        ("moving partitions", kept.moving != rebuilt.moving),
         ("topic id → name", kept.topic_names != rebuilt.topic_names),
     ] {
         if differs {
@@ -106,6 +109,50 @@ fn check_deletion(context: &ControllerContext, found: &mut Vec<String>) {
     }
     if deletion.waiting() != recount {
         found.push("the deletions that wait are counted wrong".to_owned());
+    }
+}
+
+/// Only what moves waits.
+fn check_reassignments(context: &ControllerContext, found: &mut Vec<String>) {
+    let waiting = context.reassignments.waiting();
+    let mut recount = [0; Waiting::LABELS.len()];
+    for (at, why) in waiting {
+        recount[why.position()] += 1;
+        if !context.indexes.moving.contains(at) {
+            found.push(format!("{at}: its reassignment waits but there is none"));
+        }
+    }
+    if context.reassignments.counts() != recount {
+        found.push("the reassignments that wait are counted wrong".to_owned());
+    }
+}
+
+/// What is added and removed is among the replicas, each once, and something is left in the end: the intake of topic
+/// nodes sees to it, and so does each change. A topic being deleted loses its replicas one by one.
+fn check_assignment(at: &TopicPartition, partition: &Partition, found: &mut Vec<String>) {
+    let ReplicaAssignment {
+        replicas,
+        adding,
+        removing,
+    } = &partition.assignment;
+    for (what, ids) in [("added", adding), ("removed", removing)] {
+        for id in ids.iter().filter(|id| !replicas.contains(*id)) {
+            found.push(format!(
+                "{at}: the replica on broker {id} is being {what} but is none of its replicas {replicas}"
+            ));
+        }
+    }
+    let mut sorted: Vec<i32> = replicas.as_i32s().to_vec();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        found.push(format!(
+            "{at}: a broker stands twice in its replicas {replicas}"
+        ));
+    }
+    if !replicas.is_empty() && partition.assignment.target().is_empty() {
+        found.push(format!(
+            "{at}: its reassignment would leave it without replicas"
+        ));
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::deletion::{Deletion, Ineligible};
 use super::gauges::{Tally, TopicStanding};
 use super::index::{Indexes, is_leaderless, leader_of};
+use super::reassignment::{Reassignments, Waiting};
 use super::{Gauges, Partition, PartitionState, Partitions, ReplicaState, Topic};
 use crate::effect::{Committed, Term};
 use crate::model::{
@@ -29,6 +30,9 @@ pub struct ControllerContext {
     pub(super) offline_dirs: BTreeMap<BrokerId, BTreeSet<TopicPartition>>,
     pub(super) topics: BTreeMap<TopicName, Topic>,
     pub(super) deletion: Deletion,
+    pub(super) reassignments: Reassignments,
+    /// Brokers that were registered in this term.
+    seen: BTreeSet<BrokerId>,
     pub(super) indexes: Indexes,
     pub(super) tally: Tally,
     unclean_leader_elections: u64,
@@ -53,6 +57,8 @@ impl ControllerContext {
             offline_dirs: BTreeMap::new(),
             topics: BTreeMap::new(),
             deletion: Deletion::default(),
+            reassignments: Reassignments::default(),
+            seen: BTreeSet::new(),
             indexes: Indexes::default(),
             tally: Tally::default(),
             unclean_leader_elections: 0,
@@ -131,6 +137,7 @@ impl ControllerContext {
             return;
         }
         let epoch = registration.epoch;
+        self.seen.insert(id);
         let before = self.brokers.insert(id, registration);
         if before.is_some_and(|before| before.epoch != epoch) {
             self.shutting_down.remove(&id);
@@ -181,6 +188,13 @@ impl ControllerContext {
         let mut announced: Vec<&Broker> = genuine.chain(&self.own_broker).collect();
         announced.sort_by_key(|broker| broker.id);
         announced.into_iter().cloned().collect()
+    }
+
+    /// Whether this id is a genuine broker's as far as anybody can tell: it was registered in this term, or a replica is
+    /// assigned to it.
+    pub fn is_known_broker(&self, id: BrokerId) -> bool {
+        !self.klamm_ids.contains(&id)
+            && (self.seen.contains(&id) || self.indexes.hosted.contains_key(&id))
     }
 
     // --- offline log directories
@@ -277,6 +291,7 @@ impl ControllerContext {
                 self.tally.subtract(tally);
                 let at = TopicPartition::new(name, *index);
                 self.indexes.remove(&at, partition);
+                self.reassignments.set(&at, None);
             }
         }
         self.deletion.forget(name);
@@ -307,12 +322,15 @@ impl ControllerContext {
             return;
         };
         topic.partitions.insert_new(partition.partition, || {
-            Partition::new(ReplicaAssignment::settled(BrokerIds::empty()))
+            Partition::new(ReplicaAssignment::none())
         });
         self.change(partition, |found, indexes| {
             let before = std::mem::replace(&mut found.assignment, assignment);
-            indexes.reassigned(partition, &before.replicas, &found.assignment.replicas);
+            indexes.reassigned(partition, &before, &found.assignment);
         });
+        if !self.indexes.moving.contains(partition) {
+            self.reassignments.set(partition, None);
+        }
     }
 
     /// Assigned replicas; empty if unknown.
@@ -484,6 +502,29 @@ impl ControllerContext {
         self.is_queued_for_deletion(topic) && self.ineligible_for_deletion(topic).is_none()
     }
 
+    // --- reassignment
+
+    /// Partitions that are being reassigned.
+    pub fn partitions_being_reassigned(&self) -> &BTreeSet<TopicPartition> {
+        &self.indexes.moving
+    }
+
+    /// Notes what the reassignment of a partition waits for; whether that is news. One that isn't being reassigned is
+    /// ignored.
+    pub fn set_reassignment_waiting(&mut self, at: &TopicPartition, why: Waiting) -> bool {
+        self.indexes.moving.contains(at) && self.reassignments.set(at, Some(why))
+    }
+
+    /// Forgets what the reassignment of a partition waits for: it is tried again.
+    pub fn forget_reassignment_waiting(&mut self, at: &TopicPartition) {
+        self.reassignments.set(at, None);
+    }
+
+    /// What the reassignments wait for that were looked at.
+    pub fn reassignments_waiting(&self) -> &BTreeMap<TopicPartition, Waiting> {
+        self.reassignments.waiting()
+    }
+
     // --- counts
 
     /// The counts.
@@ -501,6 +542,8 @@ impl ControllerContext {
             replicas_ineligible_to_delete: self.tally.replicas_ineligible_to_delete,
             assignments_naming_klamm: self.tally.assignments_naming_klamm,
             replicas_on_failed_log_dirs: self.replicas_on_failed_log_dirs(),
+            partitions_being_reassigned: self.indexes.moving.len() as u64,
+            reassignments_waiting: self.reassignments.counts(),
             unclean_leader_elections: self.unclean_leader_elections,
         }
     }

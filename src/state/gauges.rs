@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::deletion::Ineligible;
+use super::reassignment::Waiting;
 use super::topic::{Partition, PartitionState, ReplicaState};
 use crate::effect::Committed;
 use crate::model::{BrokerId, LeaderAndIsr, ReplicaAssignment};
@@ -39,6 +40,10 @@ pub struct Gauges {
     pub assignments_naming_klamm: u64,
     /// Replicas on log directories that their brokers reported as failed.
     pub replicas_on_failed_log_dirs: u64,
+    /// Partitions that are being reassigned.
+    pub partitions_being_reassigned: u64,
+    /// The same by what they wait for, in the order of [`Waiting::LABELS`].
+    pub reassignments_waiting: [u64; Waiting::LABELS.len()],
     /// Unclean leader elections since the process started.
     pub unclean_leader_elections: u64,
 }

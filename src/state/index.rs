@@ -1,4 +1,4 @@
-//! Indexes of the context: what a broker hosts, what it leads, what waits for a leader, and names by topic id.
+//! Indexes of the context: what a broker hosts, what it leads, what waits for a leader, what moves, and names by topic id.
 //!
 //! They answer each event in the time its answer takes, where the Java controller walks all partitions. They hold
 //! nothing that the topics don't: [`Indexes::rebuilt`] makes them anew, and `check` compares.
@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::topic::{Partition, PartitionState, Topic};
-use crate::model::{BrokerId, BrokerIds, TopicId, TopicName, TopicPartition};
+use crate::model::{BrokerId, ReplicaAssignment, TopicId, TopicName, TopicPartition};
 
 /// Partitions by broker; a broker without any has no entry.
 pub(super) type ByBroker = BTreeMap<BrokerId, BTreeSet<TopicPartition>>;
@@ -22,6 +22,8 @@ pub(super) struct Indexes {
     pub(super) led: ByBroker,
     /// Partitions in the states New and Offline.
     pub(super) leaderless: BTreeSet<TopicPartition>,
+    /// Partitions that are being reassigned.
+    pub(super) moving: BTreeSet<TopicPartition>,
     /// Topic id → name.
     pub(super) topic_names: BTreeMap<TopicId, TopicName>,
 }
@@ -43,30 +45,42 @@ impl Indexes {
 
     /// Notes all that is known of a partition.
     fn add(&mut self, at: &TopicPartition, partition: &Partition) {
-        self.reassigned(at, &BrokerIds::empty(), &partition.assignment.replicas);
+        let nothing = ReplicaAssignment::none();
+        self.reassigned(at, &nothing, &partition.assignment);
         self.led_by(at, None, leader_of(partition));
         self.moved(at, PartitionState::NonExistent, partition.state);
     }
 
     /// Forgets all that is known of a partition.
     pub(super) fn remove(&mut self, at: &TopicPartition, partition: &Partition) {
-        self.reassigned(at, &partition.assignment.replicas, &BrokerIds::empty());
+        let nothing = ReplicaAssignment::none();
+        self.reassigned(at, &partition.assignment, &nothing);
         self.led_by(at, leader_of(partition), None);
         self.moved(at, partition.state, PartitionState::NonExistent);
     }
 
-    /// The replicas of a partition changed.
+    /// The assignment of a partition changed.
     pub(super) fn reassigned(
         &mut self,
         at: &TopicPartition,
-        before: &BrokerIds,
-        after: &BrokerIds,
+        before: &ReplicaAssignment,
+        after: &ReplicaAssignment,
     ) {
-        for id in before.iter().filter(|id| !after.contains(*id)) {
+        let (left, came) = (&before.replicas, &after.replicas);
+        for id in left.iter().filter(|id| !came.contains(*id)) {
             take(&mut self.hosted, id, at);
         }
-        for id in after.iter().filter(|id| !before.contains(*id)) {
+        for id in came.iter().filter(|id| !left.contains(*id)) {
             self.hosted.entry(id).or_default().insert(at.clone());
+        }
+        match (before.is_being_reassigned(), after.is_being_reassigned()) {
+            (false, true) => {
+                self.moving.insert(at.clone());
+            }
+            (true, false) => {
+                self.moving.remove(at);
+            }
+            (true, true) | (false, false) => {}
         }
     }
 

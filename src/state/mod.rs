@@ -8,12 +8,14 @@ mod context;
 mod deletion;
 mod gauges;
 mod index;
+mod reassignment;
 mod topic;
 
 pub use check::violations;
 pub use context::ControllerContext;
 pub use deletion::Ineligible;
 pub use gauges::Gauges;
+pub use reassignment::Waiting;
 pub use topic::{Partition, PartitionState, Partitions, ReplicaState, Topic};
 
 use std::sync::Arc;

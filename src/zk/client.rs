@@ -20,7 +20,7 @@ use super::znode;
 use super::{paths, role};
 use crate::effect::{
     ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
-    ProducerIdBlock, Read, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
+    ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, RoleView, Taking, Zk, ZkFault};
@@ -307,6 +307,10 @@ impl Zk for ZkClient {
 
     async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {
         self.read_preferred_election().await
+    }
+
+    async fn partition_reassignment(&self) -> Result<Read<ReassignmentZnode>, ZkFault> {
+        self.read_partition_reassignment().await
     }
 
     async fn feature(&self) -> Result<Read<(FeatureZnode, i32)>, ZkFault> {

@@ -22,6 +22,8 @@ pub const ISR_CHANGE_NOTIFICATION: &str = "/isr_change_notification";
 pub const LOG_DIR_EVENT_NOTIFICATION: &str = "/log_dir_event_notification";
 /// The partitions that an operator wants to see led by their preferred replicas.
 pub const PREFERRED_REPLICA_ELECTION: &str = "/admin/preferred_replica_election";
+/// The partitions that an operator wants to see on other replicas.
+pub const REASSIGN_PARTITIONS: &str = "/admin/reassign_partitions";
 /// Finalized features (KIP-584). Never deleted: brokers exit when its version falls.
 pub const FEATURE: &str = "/feature";
 /// The last block of producer ids handed out.

@@ -16,8 +16,8 @@ use super::role::watch_existence;
 use super::watches::{Armed, Target};
 use super::znode;
 use crate::effect::{
-    ConfigChange, ElectionConfig, NotificationName, PreferredElectionZnode, Read, StateRead,
-    TopicZnode,
+    ConfigChange, ElectionConfig, NotificationName, PreferredElectionZnode, Read,
+    ReassignmentZnode, StateRead, TopicZnode,
 };
 use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, ZkFault};
@@ -399,6 +399,29 @@ impl ZkClient {
             |_, path, data, _| znode::decode_config_change(path, data),
         )
         .await
+    }
+
+    pub(super) async fn read_partition_reassignment(
+        &self,
+    ) -> Result<Read<ReassignmentZnode>, ZkFault> {
+        const PATH: &str = paths::REASSIGN_PARTITIONS;
+        let access = &mut Access::default();
+        let exists = self.until_answered(access, async |wire| {
+            watch_existence(self, wire, PATH, Target::Reassignment).await
+        });
+        if !exists.await?.map_err(|error| refused(PATH, error))? {
+            return Ok(Read::Missing);
+        }
+        let read = self.until_answered(access, async |wire| wire.client.get_data(PATH).await);
+        let node = Node::from_result(read.await?);
+        Ok(node.decoded(PATH, |data, stat| {
+            Read::Found(znode::decode_reassignment(
+                PATH,
+                data,
+                stat.version,
+                stat.czxid,
+            ))
+        }))
     }
 
     pub(super) async fn read_isr_changes(

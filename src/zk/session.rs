@@ -422,6 +422,7 @@ impl Keeper {
             ControllerEvent::IsrChangeNotification,
             ControllerEvent::LogDirEventNotification,
             ControllerEvent::PreferredReplicaElection,
+            ControllerEvent::PartitionReassignment,
             ControllerEvent::TopicDeletion,
             ControllerEvent::ConfigChange,
             ControllerEvent::AntiEntropy(Sweep::Begin),

@@ -39,6 +39,8 @@ pub(super) enum Target {
     PreferredElection,
     /// `/config/changes`: its children.
     ConfigChanges,
+    /// `/admin/reassign_partitions`: its existence and content.
+    Reassignment,
     /// `/admin/delete_topics`: its children.
     TopicDeletions,
     /// `/brokers/topics`: its children.
@@ -210,6 +212,7 @@ fn event_of(target: &Target, event: EventType) -> Option<ControllerEvent> {
         Target::TopicNames => Some(ControllerEvent::TopicChange),
         // Also when it goes, by our own hand: the look arms the watch for the next one.
         Target::PreferredElection => Some(ControllerEvent::PreferredReplicaElection),
+        Target::Reassignment => Some(ControllerEvent::PartitionReassignment),
         // That it is gone is said by the watch on its parent.
         Target::Broker(_) | Target::Topic(_) if gone => None,
         Target::Broker(id) => Some(ControllerEvent::BrokerModifications(*id)),
@@ -321,6 +324,16 @@ mod tests {
                 Target::PreferredElection,
                 NodeDeleted,
                 Some(E::PreferredReplicaElection),
+            ),
+            (
+                Target::Reassignment,
+                NodeDataChanged,
+                Some(E::PartitionReassignment),
+            ),
+            (
+                Target::Reassignment,
+                NodeDeleted,
+                Some(E::PartitionReassignment),
             ),
             (
                 Target::TopicNames,

@@ -421,6 +421,14 @@ fn asked(write: &ZkWrite) -> Asked {
         ZkWrite::DeletePreferredReplicaElection => {
             Operation::Delete(paths::PREFERRED_REPLICA_ELECTION.to_owned())
         }
+        ZkWrite::SetPartitionReassignment { targets, expected } => Operation::Set(
+            paths::REASSIGN_PARTITIONS.to_owned(),
+            znode::encode_reassignment(targets),
+            *expected,
+        ),
+        ZkWrite::DeletePartitionReassignment { expected, czxid } => {
+            Operation::DeleteRead(paths::REASSIGN_PARTITIONS.to_owned(), *expected, *czxid)
+        }
         ZkWrite::CreateFeature(znode) => {
             Operation::Create(paths::FEATURE.to_owned(), znode::encode_feature(znode))
         }

@@ -26,7 +26,7 @@ mod config;
 #[cfg(test)]
 mod tests;
 
-pub use admin::decode_preferred_election;
+pub use admin::{decode_preferred_election, decode_reassignment, encode_reassignment};
 pub use config::{
     decode_config_change, decode_election_config, encode_config_change, encode_election_config,
 };

@@ -35,6 +35,7 @@ pub enum Call {
     IsrChangeNotifications,
     LogDirEventNotifications,
     PreferredReplicaElection,
+    PartitionReassignment,
     Feature,
     ProducerIdBlock,
     Write,

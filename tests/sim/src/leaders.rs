@@ -179,8 +179,12 @@ impl World {
     }
 }
 
+/// Takes in what a leader was answered.
 fn learn(broker: &mut SimBroker, of: &TopicPartition, isr: &BrokerIds, epoch: PartitionEpoch) {
-    if let Some(replica) = broker.replicas.get_mut(of) {
+    // An answer that comes after a later LeaderAndIsr is no news.
+    if let Some(replica) = broker.replicas.get_mut(of)
+        && replica.partition_epoch < epoch
+    {
         replica.isr = isr.clone();
         replica.partition_epoch = epoch;
     }

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use klamm::effect::{
     ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
-    ProducerIdBlock, Read, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
+    ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
 use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
@@ -303,6 +303,12 @@ impl Zk for SimZk {
     async fn preferred_replica_election(&self) -> Result<Read<PreferredElectionZnode>, ZkFault> {
         self.call(Call::PreferredReplicaElection, |session, _| {
             reads::preferred_replica_election(session)
+        })
+    }
+
+    async fn partition_reassignment(&self) -> Result<Read<ReassignmentZnode>, ZkFault> {
+        self.call(Call::PartitionReassignment, |session, _| {
+            reads::partition_reassignment(session)
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use klamm::effect::{
     ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
-    ProducerIdBlock, Read, StateRead, TopicZnode,
+    ProducerIdBlock, Read, ReassignmentZnode, StateRead, TopicZnode,
 };
 use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use klamm::port::{Notification, ZkFault};
@@ -197,6 +197,18 @@ pub fn preferred_replica_election(
     }
     data(session, path, Watch::Not, |data, _| {
         znode::decode_preferred_election(path, data)
+    })
+}
+
+pub fn partition_reassignment(session: &ZkSession) -> Result<Read<ReassignmentZnode>, ZkFault> {
+    let path = paths::REASSIGN_PARTITIONS;
+    let exists = session.exists_and_watch(path);
+    if exists.map_err(|error| fault(path, error))?.is_none() {
+        return Ok(Read::Missing);
+    }
+    data(session, path, Watch::Not, |data, stat| {
+        let (version, czxid) = (stat.version, stat.czxid);
+        Read::Found(znode::decode_reassignment(path, data, version, czxid))
     })
 }
 

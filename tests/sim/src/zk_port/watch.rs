@@ -32,6 +32,7 @@ const LOOK_EVERYWHERE: [ControllerEvent; 10] = [
     ControllerEvent::IsrChangeNotification,
     ControllerEvent::LogDirEventNotification,
     ControllerEvent::PreferredReplicaElection,
+    ControllerEvent::PartitionReassignment,
     ControllerEvent::TopicDeletion,
     ControllerEvent::ConfigChange,
     ControllerEvent::AntiEntropy(Sweep::Begin),
@@ -96,6 +97,9 @@ fn meaning(event: &NodeEvent) -> Option<ControllerEvent> {
     }
     if path == paths::CONFIG_CHANGES {
         return Some(ControllerEvent::ConfigChange);
+    }
+    if path == paths::REASSIGN_PARTITIONS {
+        return Some(ControllerEvent::PartitionReassignment);
     }
     if path == paths::DELETE_TOPICS {
         return Some(ControllerEvent::TopicDeletion);

@@ -107,6 +107,15 @@ impl Target {
             ZkWrite::DeletePreferredReplicaElection => {
                 delete(paths::PREFERRED_REPLICA_ELECTION.to_owned())
             }
+            ZkWrite::SetPartitionReassignment { targets, expected } => set(
+                paths::REASSIGN_PARTITIONS,
+                znode::encode_reassignment(targets),
+                *expected,
+            ),
+            ZkWrite::DeletePartitionReassignment { expected, .. } => Target {
+                op: Op::delete(paths::REASSIGN_PARTITIONS, Some(*expected)),
+                version_after: 0,
+            },
             ZkWrite::CreateFeature(znode) => create(paths::FEATURE, znode::encode_feature(znode)),
             ZkWrite::SetFeature { znode, expected } => {
                 set(paths::FEATURE, znode::encode_feature(znode), *expected)

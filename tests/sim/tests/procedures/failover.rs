@@ -224,7 +224,7 @@ fn topics_that_share_an_id_by_mistake_are_led_both() {
 }
 
 #[test]
-fn a_reassignment_that_a_former_controller_began_is_kept_as_it_stands() {
+fn a_reassignment_that_a_former_controller_began_goes_on() {
     let mut world = World::of_brokers(&[1, 2, 3], "3.9");
     let moving = br#"{"version":2,"partitions":{"0":[3,1,2],"1":[1,9]},"adding_replicas":{"0":[3]},"removing_replicas":{"0":[1,2]}}"#;
     world.zookeeper.poke("/brokers/topics/t", moving);
@@ -246,5 +246,8 @@ fn a_reassignment_that_a_former_controller_began_is_kept_as_it_stands() {
     assert!(!world.assigned("t-1").contains(&9));
     world.kill(1);
     world.settle();
-    assert_eq!(world.led_by("t-0"), "leader 2 isr [2] le 7");
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2] le 8");
+    world.catch_up();
+    assert_eq!(world.led_by("t-0"), "leader 3 isr [3] le 10");
+    assert_eq!(world.assigned("t-0"), [3]);
 }

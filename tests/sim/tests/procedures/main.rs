@@ -17,6 +17,7 @@ mod features;
 mod interrupted;
 mod isr;
 mod log_dirs;
+mod reassignment;
 mod role;
 mod sanitise;
 mod shutdown;

@@ -101,7 +101,7 @@ fn a_tool_that_writes_meanwhile_is_read_again() {
 }
 
 #[test]
-fn partitions_that_have_state_on_klamm_are_counted_and_left() {
+fn partitions_that_have_state_on_klamm_are_counted_and_moved() {
     let mut world = World::of_brokers(&[1, 2], "2.4");
     world.create_topic("t", &[&[1, 9]]);
     let state = br#"{"controller_epoch":1,"leader":1,"version":1,"leader_epoch":3,"isr":[1]}"#;
@@ -111,12 +111,16 @@ fn partitions_that_have_state_on_klamm_are_counted_and_left() {
     world.start_klamm();
     world.settle();
     assert!(world.klamm().is_active());
-    assert_eq!(world.assigned("t-0"), [1, 9]);
+    assert_eq!(world.assigned("t-0"), [1, 2, 9]);
     assert!(world.led_by("t-0").starts_with("leader 1 isr [1] "));
     let gauges = world.klamm().snapshot().gauges;
     assert_eq!(gauges.assignments_naming_klamm, 1);
     let state = world.state("t-0").unwrap().leader_and_isr;
     assert!(!state.isr.contains(BrokerId(9)));
+    world.catch_up();
+    assert_eq!(world.assigned("t-0"), [1, 2]);
+    let gauges = world.klamm().snapshot().gauges;
+    assert_eq!(gauges.assignments_naming_klamm, 0);
 }
 
 #[test]
