@@ -178,6 +178,14 @@ async fn every_kind_of_write_reaches_its_node() {
     create("/log_dir_event_notification/log_dir_event_1").await;
     create("/latest_producer_id_block").await;
     create("/admin/preferred_replica_election").await;
+    create("/admin/reassign_partitions").await;
+    let Read::Found(asked) = cluster.zk.partition_reassignment().await.unwrap() else {
+        panic!("not read");
+    };
+    let targets = BTreeMap::from([(
+        TopicPartition::new(&TopicName::new("t"), 0),
+        BrokerIds::from([2, 1]),
+    )]);
     let topics = cluster.create_topics(1, 1).await;
     let name = |name: &str| NotificationName(name.to_owned());
     let feature = FeatureZnode {
@@ -200,6 +208,14 @@ async fn every_kind_of_write_reaches_its_node() {
         ZkWrite::DeleteIsrChangeNotification(name("isr_change_2")),
         ZkWrite::DeleteLogDirEventNotification(name("log_dir_event_1")),
         ZkWrite::DeletePreferredReplicaElection,
+        ZkWrite::SetPartitionReassignment {
+            targets: targets.clone(),
+            expected: asked.version,
+        },
+        ZkWrite::SetPartitionReassignment {
+            targets: targets.clone(),
+            expected: asked.version,
+        },
         ZkWrite::CreateFeature(feature.clone()),
         ZkWrite::CreateFeature(feature.clone()),
         ZkWrite::SetFeature {
@@ -220,6 +236,8 @@ async fn every_kind_of_write_reaches_its_node() {
             ZkOutcome::Missing,
             FIRST_VERSION,
             FIRST_VERSION,
+            SECOND_VERSION,
+            ZkOutcome::VersionConflict,
             FIRST_VERSION,
             ZkOutcome::AlreadyExists,
             SECOND_VERSION,
@@ -228,6 +246,20 @@ async fn every_kind_of_write_reaches_its_node() {
         ]
     );
     let zk = &cluster.zk;
+    let Read::Found(rewritten) = zk.partition_reassignment().await.unwrap() else {
+        panic!("not read");
+    };
+    assert_eq!((rewritten.targets, rewritten.version), (targets, 1));
+    assert_eq!(rewritten.czxid, asked.czxid);
+    let delete = |expected| ZkWrite::DeletePartitionReassignment {
+        expected,
+        czxid: asked.czxid,
+    };
+    let deleted = zk.write(&term, &[delete(0)]).await.unwrap();
+    assert_eq!(deleted, [ZkOutcome::VersionConflict]);
+    let deleted = zk.write(&term, &[delete(1)]).await.unwrap();
+    assert_eq!(deleted, [FIRST_VERSION]);
+    assert_eq!(zk.partition_reassignment().await.unwrap(), Read::Missing);
     assert_eq!(zk.feature().await.unwrap(), Read::Found((feature, 1)));
     assert_eq!(
         zk.producer_id_block().await.unwrap(),

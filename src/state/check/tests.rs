@@ -189,3 +189,40 @@ fn topics_without_a_term_are_found() {
         ["without a term the context holds 1 topics and 0 partitions"]
     );
 }
+
+#[test]
+fn assignments_that_cannot_be_are_found() {
+    let with = |replicas: &[i32], adding: &[i32], removing: &[i32]| {
+        let assignment = ReplicaAssignment {
+            replicas: crate::model::BrokerIds::from(replicas),
+            adding: crate::model::BrokerIds::from(adding),
+            removing: crate::model::BrokerIds::from(removing),
+        };
+        after(|context| context.put_assignment(&t0(), assignment))
+    };
+    assert_eq!(with(&[1, 2], &[2], &[1]), [""; 0]);
+    for (said, rule) in [
+        (with(&[1, 2], &[3], &[]), "broker 3 is being added"),
+        (with(&[1, 2], &[], &[3]), "broker 3 is being removed"),
+        (with(&[1, 2, 1], &[], &[]), "stands twice"),
+        (with(&[1, 2], &[], &[2, 1]), "without replicas"),
+    ] {
+        assert!(
+            said.iter().any(|said| said.contains(rule)),
+            "{rule}: {said:?}"
+        );
+    }
+}
+
+#[test]
+fn reassignments_that_wait_without_moving_are_found() {
+    let said = after(|context| {
+        let why = crate::state::Waiting::BrokerDown(BrokerId(7));
+        context.reassignments.set(&t0(), Some(why));
+    });
+    assert_eq!(said, ["t-0: its reassignment waits but there is none"]);
+    let said = after(|context| {
+        context.indexes.moving.insert(t0());
+    });
+    assert_eq!(said.len(), 1, "{said:?}");
+}

@@ -42,8 +42,8 @@ fn an_assignment_replaces_the_one_before_in_all_its_lists_as_given() {
     let at = partition("A", 0);
     for wanted in [
         assignment([4], [], []),
-        // Contradictory, but it is what somebody wrote.
-        assignment([3], [1], [2]),
+        assignment([3, 4], [3], [4]),
+        assignment([3, 1, 2], [3, 2], [1, 2]),
     ] {
         context.put_assignment(&at, wanted.clone());
         assert_eq!(context.partition(&at).unwrap().assignment, wanted);

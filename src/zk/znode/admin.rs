@@ -233,7 +233,7 @@ mod tests {
         let again = encode_reassignment(&znode.targets);
         assert_eq!(
             String::from_utf8(again).unwrap(),
-            r#"{"partitions":[{"partition":0,"replicas":[2,1],"topic":"t"},{"partition":3,"replicas":[3],"topic":"u"}],"version":1}"#
+            r#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,1]},{"topic":"u","partition":3,"replicas":[3]}]}"#
         );
     }
 
