@@ -24,7 +24,7 @@ fn arm_standing_watches(shared: &Shared, session: &ZkSession) {
 }
 
 /// No watch outlives its connection: everything is looked at, which arms all of them.
-const LOOK_EVERYWHERE: [ControllerEvent; 10] = [
+const LOOK_EVERYWHERE: [ControllerEvent; 11] = [
     ControllerEvent::ControllerChange,
     ControllerEvent::KlammNodesChange,
     ControllerEvent::BrokerChange,

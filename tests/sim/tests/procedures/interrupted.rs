@@ -120,7 +120,7 @@ fn assert_reassigned(world: &mut World, expected: &[(&str, &[i32])]) {
     assert_eq!(gauges.partitions_being_reassigned, 0);
 }
 
-const PROCEDURES: [Procedure; 14] = [
+const PROCEDURES: [Procedure; 16] = [
     Procedure {
         name: "failover",
         before: orphaned,
