@@ -136,6 +136,23 @@ pub enum ConfigChange {
     Other,
 }
 
+/// The name of a child of `/delegation_token/tokens`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TokenId(pub String);
+
+/// `/delegation_token/tokens/ID`: until when it is good, in milliseconds since 1970, and which node that was read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelegationTokenZnode {
+    /// It can't be renewed beyond this.
+    pub max_timestamp_ms: i64,
+    /// Until when it was renewed.
+    pub expiry_timestamp_ms: i64,
+    /// The node's version: each renewal raises it.
+    pub version: i32,
+    /// The transaction that made the node.
+    pub czxid: i64,
+}
+
 /// The name of a sequential child below a notification path, `isr_change_0000000007` for instance.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NotificationName(pub String);
@@ -254,6 +271,14 @@ pub enum ZkWrite {
         znode: FeatureZnode,
         /// The version it was decided on.
         expected: i32,
+    },
+    /// Delete `/delegation_token/tokens/ID`, if it is the node that was read, not renewed since, and leave a notice below
+    /// `/delegation_token/token_changes` in the same transaction: brokers forget the token then.
+    ExpireDelegationToken {
+        /// Which.
+        token: TokenId,
+        /// The node that was read.
+        read: DelegationTokenZnode,
     },
     /// Set `/latest_producer_id_block`, if it still has the expected version.
     SetProducerIdBlock {
@@ -431,6 +456,8 @@ pub enum Answer {
     AlterPartition(Result<Vec<AlterPartitionAnswer>, KafkaError>),
     /// The block handed out.
     AllocateProducerIds(Result<ProducerIdBlock, KafkaError>),
+    /// One entry a feature, in the request's order; or why none was looked at.
+    UpdateFeatures(Result<Vec<FeatureResult>, ApiError>),
     /// One entry a partition that was asked about, or that needed an election.
     ElectLeaders(Result<Vec<ElectionResult>, KafkaError>),
     /// Whether what the controller knows is what ZooKeeper holds.
@@ -464,6 +491,9 @@ pub struct DeletedTopic {
     /// `Ok`: no client finds it any more; its logs and nodes go as soon as they can.
     pub result: Result<(), ApiError>,
 }
+
+/// What became of one feature that was to be changed.
+pub type FeatureResult = (String, Result<(), ApiError>);
 
 /// What became of one partition that an election was asked for.
 pub type ElectionResult = (TopicPartition, Result<(), ApiError>);

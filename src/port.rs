@@ -8,9 +8,9 @@
 use std::collections::BTreeSet;
 
 use crate::effect::{
-    Answer, ConfigChange, ControlRequests, ElectionConfig, FeatureZnode, Incarnation,
-    NotificationName, PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, ReplyTo,
-    StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
+    Answer, ConfigChange, ControlRequests, DelegationTokenZnode, ElectionConfig, FeatureZnode,
+    Incarnation, NotificationName, PreferredElectionZnode, ProducerIdBlock, Read,
+    ReassignmentZnode, ReplyTo, StateRead, Term, TokenId, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};
@@ -173,6 +173,10 @@ pub trait Zk {
     async fn partition_reassignment(&self) -> Result<Read<ReassignmentZnode>, ZkFault>;
     /// `/feature` and its version.
     async fn feature(&self) -> Result<Read<(FeatureZnode, i32)>, ZkFault>;
+    /// Every delegation token.
+    async fn delegation_tokens(
+        &self,
+    ) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault>;
     /// `/latest_producer_id_block` (`None`: the node holds no block yet) and its version.
     async fn producer_id_block(&self) -> Result<Read<(Option<ProducerIdBlock>, i32)>, ZkFault>;
 
@@ -215,6 +219,8 @@ pub trait Replies {
 pub trait Clock {
     /// Milliseconds of a clock that never goes back.
     fn now_ms(&self) -> u64;
+    /// Milliseconds since 1970, as the system's clock says: only for what others date so.
+    fn unix_time_ms(&self) -> i64;
     /// Puts `event` into the queue after `delay_ms`.
     fn schedule(&mut self, delay_ms: u64, event: ControllerEvent);
     /// A fresh random topic id.

@@ -120,6 +120,8 @@ pub struct Config {
     pub socket_request_max_bytes: u32,
     /// When an idle connection is closed; none for never.
     pub connections_max_idle_ms: Option<u64>,
+    /// How often expired delegation tokens are removed, at least 1; none where no secret key says that there are any.
+    pub delegation_token_expiry_check_interval_ms: Option<u64>,
     pub auto_leader_rebalance_enable: bool,
     pub leader_imbalance_per_broker_percentage: u32,
     /// At least 1.
@@ -220,6 +222,7 @@ impl Config {
                 i64::MIN..=i64::MAX,
             ))
             .ok(),
+            delegation_token_expiry_check_interval_ms: reader.token_expiry_check_interval(),
             auto_leader_rebalance_enable: reader.boolean("auto.leader.rebalance.enable", true),
             leader_imbalance_per_broker_percentage: reader.number(
                 "leader.imbalance.per.broker.percentage",
@@ -704,6 +707,15 @@ impl Reader<'_> {
             })
         });
         parsed.unwrap_or(default)
+    }
+
+    /// The key itself isn't needed to see that a token is over.
+    fn token_expiry_check_interval(&mut self) -> Option<u64> {
+        let key = "delegation.token.expiry.check.interval.ms";
+        let interval_ms = self.number(key, 3_600_000, 1..=LONG_MAX);
+        let secret_keys = ["delegation.token.secret.key", "delegation.token.master.key"];
+        let mut texts = secret_keys.into_iter().filter_map(|key| self.text(key));
+        texts.any(|text| !text.is_empty()).then_some(interval_ms)
     }
 
     fn boolean(&mut self, key: &str, default: bool) -> bool {

@@ -137,17 +137,11 @@ fn verdict(raw: &RawConfig, base: &str, value: &RawValue) -> Result<Verdict, Str
             "lets values stand outside of the file, and klamm does not look them up yet",
             "give klamm a copy of the file with the values written out and without this key",
         ),
-        // The controller deletes expired tokens: without that, a token would outlive its date.
-        "delegation.token.master.key" | "delegation.token.secret.key" => refused_if(
-            true,
-            "asks for delegation tokens, which klamm neither grants nor lets expire yet",
-            NO_ACLS,
-        ),
         "create.topic.policy.class.name" => create_topic_policy_verdict(raw)?,
         _ if base.starts_with("ssl.") => tls_verdict(base, text),
         _ if base.starts_with("sasl.") => sasl_verdict(base),
         // `password.encoder.*` opens the secrets that a broker keeps for itself in /config/brokers/<its id>; klamm's id
-        // has none. `super.users` and the like speak to an authorizer, the token times to tokens: refused above.
+        // has none. `super.users` and the like speak to an authorizer, refused above, and the token times to the brokers that grant tokens.
         _ => Verdict::WithoutEffect,
     })
 }
@@ -263,8 +257,6 @@ mod tests {
             "principal.builder.class=x.Y",
             "security.providers=x.Y",
             "config.providers=file",
-            "delegation.token.master.key=x",
-            "delegation.token.secret.key=x",
             "create.topic.policy.class.name=x.Y",
             "process.roles=broker",
             "controller.listener.names=CONTROLLER",

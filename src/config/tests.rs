@@ -141,6 +141,26 @@ fn a_brokers_file_of_2_4_is_taken_unchanged() {
 }
 
 #[test]
+fn tokens_expire_where_a_secret_key_says_that_there_are_any() {
+    let interval = |broker: &str| {
+        let text = format!("zookeeper.connect=z:2181\nlisteners=PLAINTEXT://:9092\n{broker}");
+        let klamm = "klamm.id=900\nklamm.listeners=PLAINTEXT://k:9092\n";
+        config(&text, klamm, &[]).delegation_token_expiry_check_interval_ms
+    };
+    assert_eq!(interval(""), None);
+    assert_eq!(interval("delegation.token.secret.key="), None);
+    assert_eq!(
+        interval("delegation.token.expiry.check.interval.ms=5"),
+        None
+    );
+    let key = "delegation.token.secret.key=hunter2";
+    assert_eq!(interval(key), Some(3_600_000));
+    let older = "delegation.token.master.key=hunter2";
+    let both = format!("{older}\ndelegation.token.expiry.check.interval.ms=5");
+    assert_eq!(interval(&both), Some(5));
+}
+
+#[test]
 fn a_brokers_file_of_2_8_is_taken_unchanged() {
     let text = include_str!("testdata/server-2.8.properties");
     let config = config(

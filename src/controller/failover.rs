@@ -216,6 +216,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     fn start_timers(&mut self) {
         self.schedule_sweep();
         self.start_balancing();
+        self.start_token_checks();
         if self.context.protocol() < InterBrokerProtocol::new(2, 1, 0) {
             self.ports
                 .clock

@@ -11,6 +11,7 @@ mod delete_topics;
 mod deletion;
 mod elections;
 mod failover;
+mod features;
 mod isr;
 mod log;
 mod producer_ids;
@@ -19,6 +20,7 @@ mod responses;
 mod role;
 mod shutdown;
 mod sweep;
+mod tokens;
 mod topics;
 
 use std::collections::BTreeSet;
@@ -34,7 +36,7 @@ use crate::machine::config_changes::SeenConfigChanges;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{Applied, Decision, Fetched, Needs, Refused, StateChange};
 use crate::model::{
-    BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicName, TopicPartition,
+    ApiError, BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicName, TopicPartition,
 };
 use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
 use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
@@ -62,6 +64,8 @@ pub struct ControllerSettings {
     pub delete_topic_enable: bool,
     /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
     pub anti_entropy_period_ms: u64,
+    /// How often expired delegation tokens are looked for; `None`: the cluster has none.
+    pub token_expiry_check_interval_ms: Option<u64>,
     /// `None`: `auto.leader.rebalance.enable` is false.
     pub leader_balance: Option<LeaderBalance>,
 }
@@ -113,6 +117,8 @@ pub struct KafkaController<Z, B, R, C> {
     awaited_deletions: Vec<delete_topics::AwaitedDeletion>,
     /// Which notices below `/config/changes` were looked at.
     seen_config_changes: SeenConfigChanges,
+    /// When expired delegation tokens are looked for next.
+    token_check_due_at_ms: Option<u64>,
     /// When the balance of leaders is looked at next.
     balance_due_at_ms: Option<u64>,
     /// The partitions in `/admin/reassign_partitions` when it was looked at last.
@@ -148,6 +154,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             departures: Vec::new(),
             awaited_deletions: Vec::new(),
             seen_config_changes: SeenConfigChanges::default(),
+            token_check_due_at_ms: None,
             balance_due_at_ms: None,
             reassignment_node: BTreeSet::new(),
             states_due_at_ms: None,
@@ -257,6 +264,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 self.process_list_partition_reassignments(partitions, reply_to);
                 Ok(None)
             }
+            ControllerEvent::UpdateFeatures { updates, reply_to } => {
+                self.process_update_features(updates, reply_to).await
+            }
             ControllerEvent::BrokerChange if self.context.term().is_none() => {
                 self.begin_survey().await.map(none)
             }
@@ -299,6 +309,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::Compare(reply_to) => self.process_compare(reply_to).await.map(none),
             // Who waited long enough is answered at the end of every event.
             ControllerEvent::AnswerDue => Ok(None),
+            ControllerEvent::ExpireDelegationTokens => {
+                self.process_expire_delegation_tokens().await.map(none)
+            }
             ControllerEvent::ConfigChange => self.process_config_change().await.map(none),
             ControllerEvent::UncleanLeaderElectionEnable => self
                 .process_unclean_leader_election_enable()
@@ -586,6 +599,13 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
         ControllerEvent::DeleteTopics { reply_to, .. } => Some((
             *reply_to,
             Answer::DeleteTopics(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::UpdateFeatures { reply_to, .. } => Some((
+            *reply_to,
+            Answer::UpdateFeatures(Err(ApiError::new(
+                KafkaError::NOT_CONTROLLER,
+                "this node is not the controller any more",
+            ))),
         )),
         ControllerEvent::ElectLeaders { reply_to, .. } => Some((
             *reply_to,

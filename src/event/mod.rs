@@ -162,6 +162,16 @@ pub enum ControllerEvent {
         reply_to: ReplyTo,
     },
 
+    /// An operator wants finalized features changed.
+    UpdateFeatures {
+        /// How.
+        updates: Vec<FeatureUpdate>,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// It is time to look for delegation tokens that have expired.
+    ExpireDelegationTokens,
+
     /// Compare a slice of what ZooKeeper holds with the context: no lost watch outlives a minute.
     AntiEntropy(Sweep),
     /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
@@ -176,6 +186,30 @@ pub enum ElectionType {
     Preferred,
     /// Whoever lives, in sync or not, where nobody leads.
     Unclean,
+}
+
+/// One feature in an UpdateFeatures request (KIP-584).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureUpdate {
+    /// Its name.
+    pub feature: String,
+    /// The level to finalize; below 1, and no upgrade: take it out.
+    pub level: i16,
+    /// What kind of change this may be.
+    pub upgrade_type: UpgradeType,
+}
+
+/// What kind of change a feature's update may be. Version 0 of the request knows the second and the third.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpgradeType {
+    /// A code that isn't known.
+    Unknown,
+    /// To a higher level only.
+    Upgrade,
+    /// To a lower level that loses nothing.
+    SafeDowngrade,
+    /// To a lower level, whatever is lost.
+    UnsafeDowngrade,
 }
 
 /// Where an anti-entropy sweep stands.
@@ -377,6 +411,7 @@ impl ControllerEvent {
             Self::UpdateMetadataResponseReceived { .. } => {
                 ControllerState::UpdateMetadataResponseReceived
             }
+            Self::UpdateFeatures { .. } => ControllerState::UpdateFeatures,
             Self::ControlledShutdown { .. } | Self::DepartureDue(_) => {
                 ControllerState::ControlledShutdown
             }
@@ -384,6 +419,7 @@ impl ControllerEvent {
             | Self::Compare(_)
             | Self::ChannelBehind(_)
             | Self::ConfigChange
+            | Self::ExpireDelegationTokens
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)
             | Self::RereadStates => ControllerState::Idle,

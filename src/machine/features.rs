@@ -1,13 +1,15 @@
 //! What `/feature` should say, and which brokers it keeps out.
 //!
-//! Must never finalize a feature: a broker that lacks a finalized feature ends its process, and so does one that sees the
-//! node's version fall, so the node is never deleted either. Upstream: `KafkaController.maybeSetupFeatureVersioning`,
-//! `partitionOnFeatureCompatibility`, `BrokerFeatures`, `FeatureZNode` (KIP-584).
+//! Must never finalize a feature, also not on request: a broker that lacks a finalized feature ends its process, and so does one that sees the
+//! node's version fall, so the node is never deleted either. To take a feature out again harms nobody.
+//! Upstream: `KafkaController.maybeSetupFeatureVersioning`, `processFeatureUpdates`, `partitionOnFeatureCompatibility`,
+//! `BrokerFeatures`, `FeatureZNode` (KIP-584).
 
 use std::collections::BTreeMap;
 
 use crate::effect::{FeatureZnode, Read, ZkWrite};
-use crate::model::{Broker, InterBrokerProtocol};
+use crate::event::{FeatureUpdate, UpgradeType};
+use crate::model::{ApiError, Broker, InterBrokerProtocol, KafkaError};
 
 /// The newest `version` of the node's JSON that there is.
 const NEWEST_JSON_VERSION: i32 = 2;
@@ -72,6 +74,92 @@ pub fn desired(protocol: InterBrokerProtocol, current: &Read<(FeatureZnode, i32)
             }
         }
     }
+}
+
+/// What a request to change finalized features comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeatureUpdatePlan {
+    /// What to write, if anything changes.
+    pub write: Option<ZkWrite>,
+    /// What becomes of each update, in the request's order, once that is written.
+    pub results: Vec<(String, Result<(), ApiError>)>,
+}
+
+/// Judges updates as a Java controller does that supports no feature, as all of ZooKeeper-mode clusters: nothing can be
+/// finalized, what is finalized can be taken out.
+///
+/// # Errors
+/// `INVALID_REQUEST` below IBP 2.7, where `/feature` is not in use.
+pub fn update(
+    protocol: InterBrokerProtocol,
+    current: &Read<(FeatureZnode, i32)>,
+    updates: &[FeatureUpdate],
+) -> Result<FeatureUpdatePlan, ApiError> {
+    if !protocol.has_feature_versioning() {
+        return Err(invalid(format!(
+            "features can't be updated at inter.broker.protocol.version {protocol}: finalized features are in use from 2.7 on"
+        )));
+    }
+    let held = match current {
+        Read::Found((znode, zk_version)) if znode.enabled => Some((znode, *zk_version)),
+        // Brokers take a node that they can't read for one without features, and so does this.
+        _ => None,
+    };
+    let existing = held.map_or_else(BTreeMap::new, |(znode, _)| znode.levels.clone());
+    let mut target = existing.clone();
+    let mut results = Vec::with_capacity(updates.len());
+    for update in updates {
+        let judged = judge_update(update, existing.get(&update.feature).map(|(_, max)| *max));
+        if judged.is_ok() {
+            target.remove(&update.feature);
+        }
+        results.push((update.feature.clone(), judged));
+    }
+    let write = held.filter(|_| target != existing);
+    let write = write.map(|(znode, expected)| ZkWrite::SetFeature {
+        znode: FeatureZnode {
+            levels: target,
+            ..znode.clone()
+        },
+        expected,
+    });
+    Ok(FeatureUpdatePlan { write, results })
+}
+
+/// `Ok`: the feature is to be taken out. The order of the checks is upstream's.
+fn judge_update(update: &FeatureUpdate, existing: Option<i16>) -> Result<(), ApiError> {
+    let FeatureUpdate {
+        feature,
+        level,
+        upgrade_type,
+    } = update;
+    let refusal = match (existing, *upgrade_type) {
+        _ if feature.is_empty() => "a feature has a name".to_owned(),
+        (_, UpgradeType::Unknown) => "the type of the upgrade is unknown".to_owned(),
+        (Some(_), UpgradeType::SafeDowngrade | UpgradeType::UnsafeDowngrade) if *level < 1 => {
+            return Ok(());
+        }
+        (None, UpgradeType::SafeDowngrade | UpgradeType::UnsafeDowngrade) if *level < 1 => {
+            "the feature is not finalized, so it can't be taken out".to_owned()
+        }
+        (_, UpgradeType::Upgrade) if *level < 1 => {
+            format!("level {level} takes a feature out, which is a downgrade: ask for a safe one")
+        }
+        (Some(held), _) if *level == held => format!("the feature is finalized at level {held} already"),
+        (Some(held), other) if *level < held && other != UpgradeType::SafeDowngrade => {
+            format!("the feature is finalized at level {held}: to lower it ask for a safe downgrade")
+        }
+        (Some(held), other) if *level > held && other != UpgradeType::Upgrade => {
+            format!("the feature is finalized at level {held}: level {level} is no downgrade")
+        }
+        _ => "no broker of a ZooKeeper-mode cluster supports a feature: one that is finalized ends their processes"
+            .to_owned(),
+    };
+    Err(invalid(refusal))
+}
+
+fn invalid(message: String) -> ApiError {
+    ApiError::new(KafkaError::INVALID_REQUEST, message)
 }
 
 /// Why `broker` can't be part of a cluster with these finalized features, if it can't. Such a broker is on its way to end
@@ -226,5 +314,66 @@ mod tests {
             incompatible(&znode(2, true, &[]), &registration(1).broker),
             None
         );
+    }
+
+    fn asked(feature: &str, level: i16, upgrade_type: UpgradeType) -> FeatureUpdate {
+        FeatureUpdate {
+            feature: feature.to_owned(),
+            level,
+            upgrade_type,
+        }
+    }
+
+    #[test]
+    fn nothing_is_finalized_and_what_is_can_only_be_taken_out() {
+        use UpgradeType::{SafeDowngrade, Unknown, UnsafeDowngrade, Upgrade};
+        let held = Read::Found((znode(2, true, &[("f", 1, 3), ("g", 1, 1)]), 7));
+        let table = [
+            ("", 1, Upgrade, "has a name"),
+            ("f", 4, Unknown, "type of the upgrade"),
+            ("f", 0, Upgrade, "ask for a safe one"),
+            ("f", 3, Upgrade, "at level 3 already"),
+            ("f", 2, Upgrade, "to lower it"),
+            ("f", 2, UnsafeDowngrade, "to lower it"),
+            ("f", 4, SafeDowngrade, "is no downgrade"),
+            ("f", 4, Upgrade, "supports a feature"),
+            ("f", 2, SafeDowngrade, "supports a feature"),
+            ("new", 1, Upgrade, "supports a feature"),
+            ("new", 0, SafeDowngrade, "not finalized"),
+            ("metadata.version", 1, Upgrade, "supports a feature"),
+        ];
+        for (feature, level, upgrade_type, words) in table {
+            let updates = [asked(feature, level, upgrade_type)];
+            let plan = update(protocol("3.9"), &held, &updates).unwrap();
+            assert_eq!(plan.write, None, "{feature} {level}");
+            let (_, Err(refusal)) = &plan.results[0] else {
+                panic!("{feature} at {level} was taken");
+            };
+            assert_eq!(refusal.error, KafkaError::INVALID_REQUEST);
+            assert!(refusal.message.contains(words), "{}", refusal.message);
+        }
+        let updates = [asked("f", 0, SafeDowngrade), asked("new", 1, Upgrade)];
+        let plan = update(protocol("3.9"), &held, &updates).unwrap();
+        let written = ZkWrite::SetFeature {
+            znode: znode(2, true, &[("g", 1, 1)]),
+            expected: 7,
+        };
+        assert_eq!(plan.write, Some(written));
+        assert_eq!(plan.results[0], ("f".to_owned(), Ok(())));
+        assert!(plan.results[1].1.is_err());
+    }
+
+    #[test]
+    fn below_2_7_and_where_nothing_can_be_read_nothing_is_written() {
+        let updates = [asked("f", 0, UpgradeType::SafeDowngrade)];
+        let held = Read::Found((znode(1, true, &[("f", 1, 3)]), 7));
+        let refused = update(protocol("2.6"), &held, &updates).unwrap_err();
+        assert_eq!(refused.error, KafkaError::INVALID_REQUEST);
+        let disabled = Read::Found((znode(1, false, &[("f", 1, 3)]), 7));
+        for current in [Read::Missing, Read::Broken("bad".to_owned()), disabled] {
+            let plan = update(protocol("2.7"), &current, &updates).unwrap();
+            assert_eq!(plan.write, None);
+            assert!(plan.results[0].1.is_err());
+        }
     }
 }

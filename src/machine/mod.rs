@@ -22,6 +22,7 @@ pub mod sanitise;
 pub mod shutdown;
 #[cfg(test)]
 mod small_cluster;
+pub mod tokens;
 
 #[cfg(test)]
 pub(crate) mod fixture;

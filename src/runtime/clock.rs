@@ -2,7 +2,7 @@
 //!
 //! Must never decide when something is due: it is told. Upstream: `KafkaScheduler`, `Time`, `Uuid.randomUuid`.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime::Handle;
 
@@ -28,6 +28,14 @@ impl SystemClock {
 impl Clock for SystemClock {
     fn now_ms(&self) -> u64 {
         self.queue.now_ms()
+    }
+
+    fn unix_time_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        // A clock before 1970 expires nothing.
+        since.map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
     }
 
     fn schedule(&mut self, delay_ms: u64, event: ControllerEvent) {

@@ -325,6 +325,7 @@ fn controller_settings(config: &Config) -> ControllerSettings {
         unclean_leader_election_enable: config.unclean_leader_election_enable,
         delete_topic_enable: config.delete_topic_enable,
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
+        token_expiry_check_interval_ms: config.delegation_token_expiry_check_interval_ms,
         leader_balance: config
             .auto_leader_rebalance_enable
             .then_some(LeaderBalance {

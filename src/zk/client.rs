@@ -19,8 +19,9 @@ use super::watches::{Target, Watches};
 use super::znode;
 use super::{paths, role};
 use crate::effect::{
-    ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
-    ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
+    ConfigChange, DelegationTokenZnode, ElectionConfig, FeatureZnode, NotificationName,
+    PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TokenId,
+    TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, RoleView, Taking, Zk, ZkFault};
@@ -292,6 +293,12 @@ impl Zk for ZkClient {
 
     async fn log_dir_event_notifications(&self) -> Result<Vec<Notification<BrokerId>>, ZkFault> {
         self.read_log_dir_events().await
+    }
+
+    async fn delegation_tokens(
+        &self,
+    ) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {
+        self.read_delegation_tokens().await
     }
 
     async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault> {

@@ -2,7 +2,7 @@
 //!
 //! Must never know what a node holds (`znode` does). Upstream: the `path` functions of `ZkData.scala`.
 
-use crate::effect::NotificationName;
+use crate::effect::{NotificationName, TokenId};
 use crate::model::{BrokerId, TopicName, TopicPartition};
 
 /// Who is the controller.
@@ -30,6 +30,10 @@ pub const FEATURE: &str = "/feature";
 pub const PRODUCER_ID_BLOCK: &str = "/latest_producer_id_block";
 /// Parent of the notices that a configuration was written.
 pub const CONFIG_CHANGES: &str = "/config/changes";
+/// Parent of the delegation tokens. Brokers that have a secret key create it.
+pub const DELEGATION_TOKENS: &str = "/delegation_token/tokens";
+/// How notices of changed delegation tokens begin.
+pub const TOKEN_CHANGE: &str = "/delegation_token/token_changes/token_change_";
 /// The cluster-wide broker configuration.
 pub const DEFAULT_BROKER_CONFIG: &str = "/config/brokers/<default>";
 /// Exists once a migration to KRaft began.
@@ -117,6 +121,11 @@ pub fn isr_change(name: &NotificationName) -> String {
 /// `/log_dir_event_notification/NAME`.
 pub fn log_dir_event(name: &NotificationName) -> String {
     format!("{LOG_DIR_EVENT_NOTIFICATION}/{}", name.0)
+}
+
+/// `/delegation_token/tokens/ID`.
+pub fn delegation_token(token: &TokenId) -> String {
+    format!("{DELEGATION_TOKENS}/{}", token.0)
 }
 
 /// `/config/changes/NAME`.

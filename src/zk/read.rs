@@ -16,8 +16,8 @@ use super::role::watch_existence;
 use super::watches::{Armed, Target};
 use super::znode;
 use crate::effect::{
-    ConfigChange, ElectionConfig, NotificationName, PreferredElectionZnode, Read,
-    ReassignmentZnode, StateRead, TopicZnode,
+    ConfigChange, DelegationTokenZnode, ElectionConfig, NotificationName, PreferredElectionZnode,
+    Read, ReassignmentZnode, StateRead, TokenId, TopicZnode,
 };
 use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use crate::port::{Notification, ZkFault};
@@ -422,6 +422,27 @@ impl ZkClient {
                 stat.czxid,
             ))
         }))
+    }
+
+    pub(super) async fn read_delegation_tokens(
+        &self,
+    ) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {
+        let children = self.list(paths::DELEGATION_TOKENS, None).await?;
+        let mut tokens: Vec<TokenId> = children
+            .unwrap_or_default()
+            .into_iter()
+            .map(TokenId)
+            .collect();
+        tokens.sort();
+        let reads = self
+            .many(
+                &tokens,
+                STATES_A_GROUP,
+                paths::delegation_token,
+                |_, path, data, stat| znode::decode_token(path, data, stat.version, stat.czxid),
+            )
+            .await?;
+        Ok(tokens.into_iter().zip(reads).collect())
     }
 
     pub(super) async fn read_isr_changes(

@@ -44,6 +44,8 @@ enum Operation {
     /// Create a parent without content; that it exists already is fine.
     CreateParent(String),
     Create(String, Vec<u8>),
+    /// Create a child whose name begins so; ZooKeeper numbers it.
+    CreateNumbered(String, Vec<u8>),
     Set(String, Vec<u8>, i32),
     Delete(String),
     /// Delete the very node that was read: it has this version still, and was made by this transaction.
@@ -55,6 +57,7 @@ impl Operation {
         match self {
             Operation::CreateParent(path)
             | Operation::Create(path, _)
+            | Operation::CreateNumbered(path, _)
             | Operation::Set(path, _, _)
             | Operation::Delete(path)
             | Operation::DeleteRead(path, _, _) => path,
@@ -63,7 +66,9 @@ impl Operation {
 
     fn bytes(&self) -> usize {
         let data = match self {
-            Operation::Create(_, data) | Operation::Set(_, data, _) => data.len(),
+            Operation::Create(_, data)
+            | Operation::CreateNumbered(_, data)
+            | Operation::Set(_, data, _) => data.len(),
             Operation::CreateParent(_) | Operation::Delete(_) | Operation::DeleteRead(..) => 0,
         };
         self.path().len() + data + OPERATION_OVERHEAD
@@ -77,7 +82,8 @@ struct Item {
     index: usize,
     /// The node's missing parent, if it has to be created.
     parent: Option<Operation>,
-    /// What goes in the same transaction, before it: nodes to delete, where they are there.
+    /// What goes in the same transaction, before it: nodes to delete, where they are there, and notices, where their
+    /// parent is.
     along: Vec<Operation>,
     /// What is asked.
     operation: Operation,
@@ -133,8 +139,9 @@ impl ZkClient {
         let mut items = Vec::with_capacity(writes.len());
         let mut removals = Vec::new();
         for (index, write) in writes.iter().enumerate() {
-            let operation = match asked(write) {
-                Asked::One(operation) => operation,
+            let (along, operation) = match asked(write) {
+                Asked::One(operation) => (Vec::new(), operation),
+                Asked::Two(first, operation) => (vec![first], operation),
                 Asked::Removal(removal) => {
                     removals.push((index, removal));
                     continue;
@@ -142,7 +149,10 @@ impl ZkClient {
             };
             match too_large(&operation) {
                 Some(refusal) => outcomes[index] = Some(refusal),
-                None => items.push(Item::new(index, operation)),
+                None => items.push(Item {
+                    along,
+                    ..Item::new(index, operation)
+                }),
             }
         }
         self.find_missing_parents(access, term, writes, &mut items)
@@ -370,6 +380,8 @@ fn children(answer: MultiReadResult) -> Option<Vec<String>> {
 /// What a write comes down to.
 enum Asked {
     One(Operation),
+    /// The first goes along with the second, where it can.
+    Two(Operation, Operation),
     Removal(Removal),
 }
 
@@ -389,6 +401,13 @@ fn asked(write: &ZkWrite) -> Asked {
         }
         ZkWrite::CreateTopicDeletion(topic) => {
             Operation::Create(paths::topic_deletion(topic), Vec::new())
+        }
+        ZkWrite::ExpireDelegationToken { token, read } => {
+            let notice = znode::encode_token_change(token);
+            return Asked::Two(
+                Operation::CreateNumbered(paths::TOKEN_CHANGE.to_owned(), notice),
+                Operation::DeleteRead(paths::delegation_token(token), read.version, read.czxid),
+            );
         }
         ZkWrite::DeleteTopicDeletion(topic) => Operation::Delete(paths::topic_deletion(topic)),
         ZkWrite::CreateState {
@@ -539,12 +558,14 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
         .client
         .new_check_writer(paths::CONTROLLER_EPOCH, fence)?;
     let create = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let numbered = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
     let mut owners = Vec::with_capacity(items.len() * 2);
     for (position, item) in items.iter().enumerate() {
         for (part, operation) in item.parts() {
             let added = match operation {
                 Operation::CreateParent(path) => writer.add_create(path, &[], &create),
                 Operation::Create(path, data) => writer.add_create(path, data, &create),
+                Operation::CreateNumbered(path, data) => writer.add_create(path, data, &numbered),
                 Operation::Set(path, data, version) => {
                     writer.add_set_data(path, data, Some(*version))
                 }
@@ -672,118 +693,4 @@ fn performed(operation: &Operation, node: &Node) -> Option<ZkOutcome> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn item(index: usize, operation: Operation) -> Item {
-        Item::new(index, operation)
-    }
-
-    fn delete(index: usize, path: &str) -> Item {
-        item(index, Operation::Delete(path.to_owned()))
-    }
-
-    fn under(index: usize, topic: &str) -> Item {
-        let partition = format!("/brokers/topics/{topic}/partitions/{index}");
-        Item {
-            index,
-            operation: Operation::Create(format!("{partition}/state"), Vec::new()),
-            along: Vec::new(),
-            parent: Some(Operation::CreateParent(partition)),
-        }
-    }
-
-    fn indexes(items: &[Item]) -> Vec<usize> {
-        items.iter().map(|item| item.index).collect()
-    }
-
-    #[test]
-    fn writes_of_one_path_go_in_waves() {
-        let items = [
-            delete(0, "/a"),
-            delete(1, "/b"),
-            delete(2, "/a"),
-            delete(3, "/a"),
-        ];
-        let waves = waves(items.into());
-        let waves: Vec<_> = waves.iter().map(|wave| indexes(wave)).collect();
-        assert_eq!(waves, [vec![0, 1], vec![2], vec![3]]);
-    }
-
-    #[test]
-    fn a_group_is_bounded_by_operations_and_by_bytes() {
-        let many: Vec<Item> = (0..1_000).map(|index| under(index, "t")).collect();
-        let sizes: Vec<usize> = groups(many).iter().map(Vec::len).collect();
-        assert_eq!(sizes, [200, 200, 200, 200, 200]);
-
-        let large = |index| {
-            item(
-                index,
-                Operation::Set(format!("/{index}"), vec![0; 300_000], 0),
-            )
-        };
-        let sizes: Vec<usize> = groups((0..5).map(large).collect())
-            .iter()
-            .map(Vec::len)
-            .collect();
-        assert_eq!(sizes, [2, 2, 1]);
-        let huge = item(0, Operation::Set("/huge".to_owned(), vec![0; 900_000], 0));
-        assert_eq!(groups(vec![huge, delete(1, "/a")]).len(), 2);
-        assert!(groups(Vec::new()).is_empty());
-    }
-
-    #[test]
-    fn only_large_groups_shrink_when_connections_are_lost_over_them() {
-        let small: Vec<Item> = (0..100).map(|index| delete(index, "/a")).collect();
-        assert_eq!(a_part_if_suspect(&small, 50), 100);
-        let large = |index| {
-            item(
-                index,
-                Operation::Set(format!("/{index}"), vec![0; 9_000], 0),
-            )
-        };
-        let large: Vec<Item> = (0..64).map(large).collect();
-        let parts: Vec<usize> = (0..10)
-            .map(|losses| a_part_if_suspect(&large, losses))
-            .collect();
-        assert_eq!(parts, [64, 64, 32, 16, 8, 4, 2, 1, 1, 1]);
-    }
-
-    #[test]
-    fn a_parent_that_exists_costs_nothing_and_one_without_place_costs_its_topic() {
-        let mut items: Vec<Item> = vec![under(0, "t"), under(1, "t"), under(2, "u"), under(3, "t")];
-        let mut outcomes = Outcomes::new();
-        set_aside(
-            &mut items,
-            1,
-            Part::Parent,
-            &Error::NodeExists,
-            &mut outcomes,
-        );
-        assert!(outcomes.is_empty());
-        assert!(items[1].parent.is_none());
-        set_aside(&mut items, 0, Part::Parent, &Error::NoNode, &mut outcomes);
-        assert_eq!(indexes(&items), [1, 2]);
-        assert_eq!(outcomes, [(0, ZkOutcome::Missing), (3, ZkOutcome::Missing)]);
-    }
-
-    #[test]
-    fn the_outcome_of_a_failed_write_is_its_kind_of_failure() {
-        let table = [
-            (Error::BadVersion, ZkOutcome::VersionConflict),
-            (Error::NodeExists, ZkOutcome::AlreadyExists),
-            (Error::NoNode, ZkOutcome::Missing),
-            (
-                Error::NoAuth,
-                ZkOutcome::Refused("/a: not authorized".to_owned()),
-            ),
-        ];
-        for (error, expected) in table {
-            let mut items = vec![delete(7, "/a"), delete(8, "/b")];
-            let mut outcomes = Outcomes::new();
-            set_aside(&mut items, 0, Part::Itself, &error, &mut outcomes);
-            assert_eq!(outcomes, [(7, expected)]);
-            assert_eq!(indexes(&items), [8]);
-        }
-    }
-}
+mod tests;

@@ -25,11 +25,13 @@ mod admin;
 mod config;
 #[cfg(test)]
 mod tests;
+mod token;
 
 pub use admin::{decode_preferred_election, decode_reassignment, encode_reassignment};
 pub use config::{
     decode_config_change, decode_election_config, encode_config_change, encode_election_config,
 };
+pub use token::{decode_token, encode_token_change};
 
 /// As Java's decoder of topic ids: URL alphabet, padding optional, spare bits ignored.
 const TOPIC_ID_TEXT: GeneralPurpose = GeneralPurpose::new(

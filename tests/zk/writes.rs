@@ -306,3 +306,65 @@ async fn a_node_too_large_for_zookeeper_is_refused_and_costs_only_itself() {
     );
     assert_eq!(outcomes[1], SECOND_VERSION);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_token_goes_with_a_notice_and_one_that_was_renewed_stays() {
+    let cluster = Fixture::at(modern()).await;
+    let term = cluster.lead().await;
+    let (zk, others) = (&cluster.zk, &cluster.others);
+    assert_eq!(zk.delegation_tokens().await.unwrap(), []);
+    let token = br#"{"version":1,"maxTimestamp":2,"expiryTimestamp":1}"#;
+    for path in ["/delegation_token", "/delegation_token/tokens"] {
+        others.create(path, &[], &PERSISTENT).await.unwrap();
+    }
+    let create = async |id: &str, text: &[u8]| {
+        let path = format!("/delegation_token/tokens/{id}");
+        others.create(&path, text, &PERSISTENT).await.unwrap();
+    };
+    create("a", token).await;
+    create("b", token).await;
+    create("bad", b"x").await;
+    create("silent", token).await;
+    let tokens = zk.delegation_tokens().await.unwrap();
+    assert_eq!(tokens.len(), 4);
+    assert!(matches!(&tokens[2], (id, Read::Broken(_)) if id.0 == "bad"));
+    let expire = |index: usize| {
+        let (token, read) = &tokens[index];
+        let Read::Found(read) = read else {
+            panic!("{read:?}");
+        };
+        ZkWrite::ExpireDelegationToken {
+            token: token.clone(),
+            read: *read,
+        }
+    };
+    // Where no broker listens there is nothing to tell.
+    let outcomes = zk.write(&term, &[expire(3)]).await.unwrap();
+    assert_eq!(outcomes, [FIRST_VERSION]);
+    let changes = "/delegation_token/token_changes";
+    others.create(changes, &[], &PERSISTENT).await.unwrap();
+    others
+        .set_data("/delegation_token/tokens/b", token, None)
+        .await
+        .unwrap();
+    let outcomes = zk.write(&term, &[expire(0), expire(1), expire(3)]).await;
+    assert_eq!(
+        outcomes.unwrap(),
+        [
+            FIRST_VERSION,
+            ZkOutcome::VersionConflict,
+            ZkOutcome::Missing
+        ]
+    );
+    let mut left = others
+        .list_children("/delegation_token/tokens")
+        .await
+        .unwrap();
+    left.sort();
+    assert_eq!(left, ["b", "bad"]);
+    let notices = others.list_children(changes).await.unwrap();
+    assert_eq!(notices.len(), 1);
+    let notice = format!("{changes}/{}", notices[0]);
+    let (text, _) = others.get_data(&notice).await.unwrap();
+    assert_eq!(text, b"a");
+}

@@ -11,6 +11,9 @@ use klamm::event::{ControllerEvent, ControllerEventManager, QueuedEvent};
 use klamm::model::TopicId;
 use klamm::port::Clock;
 
+/// When worlds begin, in milliseconds since 1970.
+pub const WORLD_BEGAN_AT_MS: i64 = 1_700_000_000_000;
+
 /// The time of a whole world, shared by all that live in it.
 #[derive(Debug, Clone, Default)]
 pub struct VirtualTime(Rc<Cell<u64>>);
@@ -145,6 +148,10 @@ impl SimClock {
 impl Clock for SimClock {
     fn now_ms(&self) -> u64 {
         self.time.now_ms()
+    }
+
+    fn unix_time_ms(&self) -> i64 {
+        WORLD_BEGAN_AT_MS + i64::try_from(self.time.now_ms()).unwrap_or(i64::MAX)
     }
 
     fn schedule(&mut self, delay_ms: u64, event: ControllerEvent) {

@@ -30,6 +30,7 @@ pub enum Call {
     TopicConfigs,
     DefaultBrokerConfig,
     ConfigChangeNames,
+    DelegationTokens,
     ConfigChanges,
     TopicDeletions,
     IsrChangeNotifications,

@@ -122,6 +122,7 @@ impl World {
             unclean_leader_election_enable: false,
             delete_topic_enable: true,
             anti_entropy_period_ms: 60_000,
+            token_expiry_check_interval_ms: None,
             leader_balance: None,
         }
     }

@@ -17,8 +17,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use klamm::effect::{
-    ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
-    ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TopicZnode, ZkOutcome, ZkWrite,
+    ConfigChange, DelegationTokenZnode, ElectionConfig, FeatureZnode, NotificationName,
+    PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TokenId,
+    TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
 use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
@@ -262,6 +263,14 @@ impl Zk for SimZk {
     async fn default_broker_config(&self) -> Result<Read<ElectionConfig>, ZkFault> {
         self.call(Call::DefaultBrokerConfig, |session, _| {
             reads::default_broker_config(session)
+        })
+    }
+
+    async fn delegation_tokens(
+        &self,
+    ) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {
+        self.call(Call::DelegationTokens, |session, _| {
+            reads::delegation_tokens(session)
         })
     }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use klamm::effect::{
-    ConfigChange, ElectionConfig, FeatureZnode, NotificationName, PreferredElectionZnode,
-    ProducerIdBlock, Read, ReassignmentZnode, StateRead, TopicZnode,
+    ConfigChange, DelegationTokenZnode, ElectionConfig, FeatureZnode, NotificationName,
+    PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, StateRead, TokenId,
+    TopicZnode,
 };
 use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use klamm::port::{Notification, ZkFault};
@@ -136,6 +137,21 @@ pub fn default_broker_config(session: &ZkSession) -> Result<Read<ElectionConfig>
 pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {
     let names = children(session, paths::DELETE_TOPICS, Watch::Arm)?;
     Ok(names.iter().map(|name| TopicName::new(name)).collect())
+}
+
+pub fn delegation_tokens(
+    session: &ZkSession,
+) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {
+    let read = |name| {
+        let token = TokenId(name);
+        let path = paths::delegation_token(&token);
+        let read = data(session, &path, Watch::Not, |data, stat| {
+            znode::decode_token(&path, data, stat.version, stat.czxid)
+        })?;
+        Ok((token, read))
+    };
+    let names = children(session, paths::DELEGATION_TOKENS, Watch::Not)?;
+    names.into_iter().map(read).collect()
 }
 
 pub fn config_change_names(session: &ZkSession) -> Result<Vec<NotificationName>, ZkFault> {

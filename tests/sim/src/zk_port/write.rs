@@ -26,6 +26,7 @@ pub fn perform(
     };
     let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
     ops.extend(missing_parents(session, write)?);
+    ops.extend(notice(session, write)?);
     ops.push(target.op.clone());
     match session.multi(&ops) {
         Ok(_) => Ok(ZkOutcome::Written {
@@ -102,6 +103,10 @@ impl Target {
             ZkWrite::DeleteTopic(topic)
             | ZkWrite::DeleteTopicRemains(topic)
             | ZkWrite::DeleteTopicDeletion(topic) => delete(paths::topic_deletion(topic)),
+            ZkWrite::ExpireDelegationToken { token, read } => Target {
+                op: Op::delete(&paths::delegation_token(token), Some(read.version)),
+                version_after: 0,
+            },
             ZkWrite::DeleteIsrChangeNotification(name) => delete(paths::isr_change(name)),
             ZkWrite::DeleteLogDirEventNotification(name) => delete(paths::log_dir_event(name)),
             ZkWrite::DeletePreferredReplicaElection => {
@@ -144,6 +149,20 @@ impl Target {
             _ => false,
         })
     }
+}
+
+/// What tells brokers of a write, where they listen.
+fn notice(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
+    let ZkWrite::ExpireDelegationToken { token, .. } = write else {
+        return Ok(None);
+    };
+    let path = paths::TOKEN_CHANGE;
+    let parent = path.rsplit_once('/').map_or(path, |(parent, _)| parent);
+    let listens = session
+        .exists(parent)
+        .map_err(|error| fault(parent, error))?;
+    let data = znode::encode_token_change(token);
+    Ok(listens.map(|_| Op::create(path, &data, CreateMode::PersistentSequential)))
 }
 
 /// `…/partitions` and `…/partitions/P`, as far as they are missing.

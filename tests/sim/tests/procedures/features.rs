@@ -1,7 +1,7 @@
-//! `/feature` and producer ids.
+//! `/feature`, producer ids and UpdateFeatures.
 
 use klamm::effect::{Answer, ProducerIdBlock};
-use klamm::event::ControllerEvent;
+use klamm::event::{ControllerEvent, FeatureUpdate, UpgradeType};
 use klamm::model::KafkaError;
 use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::World;
@@ -128,4 +128,107 @@ fn one_who_is_not_the_controller_hands_out_nothing() {
     assert_eq!(ask(&mut world), Err(KafkaError::NOT_CONTROLLER));
     let node = world.zookeeper.look("/latest_producer_id_block").unwrap();
     assert_eq!(node.stat().version, 0);
+}
+
+/// Asks for changes of features; what was answered.
+fn update(world: &mut World, updates: &[(&str, i16, UpgradeType)]) -> Answer {
+    let updates = updates
+        .iter()
+        .map(|(feature, level, upgrade_type)| FeatureUpdate {
+            feature: (*feature).to_owned(),
+            level: *level,
+            upgrade_type: *upgrade_type,
+        });
+    let (updates, reply_to) = (updates.collect(), world.klamm().open_slot());
+    let event = ControllerEvent::UpdateFeatures { updates, reply_to };
+    world.klamm().queue.put(event);
+    world.settle();
+    world.answer_to(reply_to)
+}
+
+/// A line a feature: `f ok`, `g 42`; or the code of the whole.
+fn answers(answer: Answer) -> Vec<String> {
+    match answer {
+        Answer::UpdateFeatures(Ok(results)) => results
+            .into_iter()
+            .map(|(feature, result)| match result {
+                Ok(()) => format!("{feature} ok"),
+                Err(why) => format!("{feature} {}", why.error.0),
+            })
+            .collect(),
+        Answer::UpdateFeatures(Err(why)) => vec![why.error.0.to_string()],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_finalized_feature_can_be_taken_out_and_brokers_that_lacked_it_come_in() {
+    let mut world = with_feature("2.7", Some(ENABLED));
+    world.create_topic("t", &[&[1]]);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "none");
+    let asked = [
+        ("new", 1, UpgradeType::Upgrade),
+        ("f", 0, UpgradeType::SafeDowngrade),
+    ];
+    let answer = update(&mut world, &asked);
+    assert_eq!(answers(answer), ["new 42", "f ok"]);
+    let node = world.zookeeper.look("/feature").unwrap();
+    assert_eq!(node.text(), r#"{"version":1,"status":1,"features":{}}"#);
+    assert_eq!(node.stat().version, 1, "it is never deleted");
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1] le 0");
+}
+
+#[test]
+fn no_feature_is_ever_finalized() {
+    let mut world = World::led(&[1, 2], "3.9");
+    let before = world.zookeeper.look("/feature").unwrap().text();
+    for upgrade_type in [
+        UpgradeType::Upgrade,
+        UpgradeType::SafeDowngrade,
+        UpgradeType::UnsafeDowngrade,
+        UpgradeType::Unknown,
+    ] {
+        let asked = [
+            ("metadata.version", 1, upgrade_type),
+            ("x", 0, upgrade_type),
+        ];
+        let answer = update(&mut world, &asked);
+        assert_eq!(answers(answer), ["metadata.version 42", "x 42"]);
+    }
+    assert_eq!(world.zookeeper.look("/feature").unwrap().text(), before);
+    let mut older = World::led(&[1, 2], "2.6");
+    let answer = update(&mut older, &[("f", 1, UpgradeType::Upgrade)]);
+    assert_eq!(answers(answer), ["42"]);
+    assert!(older.zookeeper.look("/feature").is_none());
+}
+
+#[test]
+fn an_update_of_features_is_answered_whatever_becomes_of_it() {
+    let asked = [("f", 0, UpgradeType::SafeDowngrade)];
+    // Refused.
+    let mut world = with_feature("2.7", Some(ENABLED));
+    let refused = Fault::Refused("for a test");
+    world.klamm().faults().at_next(Call::Write, refused);
+    assert_eq!(answers(update(&mut world, &asked)), ["96"]);
+    // Changed by somebody in the same moment.
+    let meanwhile = Fault::meanwhile(|zookeeper| zookeeper.poke("/feature", ENABLED.as_bytes()));
+    world.klamm().faults().at_next(Call::Write, meanwhile);
+    assert_eq!(answers(update(&mut world, &asked)), ["f ok"]);
+    // The role is lost.
+    let mut world = with_feature("2.7", Some(ENABLED));
+    let seized = Fault::meanwhile(|zookeeper| {
+        klamm_sim::world::seize_role(zookeeper, klamm::model::BrokerId(1));
+    });
+    world.klamm().faults().at_next(Call::Write, seized);
+    assert_eq!(answers(update(&mut world, &asked)), ["41"]);
+    assert_eq!(answers(update(&mut world, &asked)), ["41"]);
+    let node = world.zookeeper.look("/feature").unwrap();
+    assert_eq!(node.text(), ENABLED);
+    // The queue is cleared.
+    let (updates, reply_to) = (Vec::new(), world.klamm().open_slot());
+    let event = ControllerEvent::UpdateFeatures { updates, reply_to };
+    world.klamm().queue.put(event);
+    world.klamm().expire_session();
+    assert_eq!(answers(world.answer_to(reply_to)), ["41"]);
 }

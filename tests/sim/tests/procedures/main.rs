@@ -22,4 +22,5 @@ mod role;
 mod sanitise;
 mod shutdown;
 mod sweep;
+mod tokens;
 mod topics;

@@ -255,3 +255,32 @@ fn a_tools_change_between_read_and_rewrite_is_not_undone() {
     assert_eq!(world.led_by("t-0"), "leader 1 isr [1,2] le 0");
     assert_eq!(world.led_by("t-1"), "leader 2 isr [2,1] le 0");
 }
+
+/// Goal: a topic that came before ids gets one at the takeover, and an id that a tool of 2.4 wiped is written back below
+/// IBP 2.8 too, where no id is made: brokers of a rolling downgrade have it beside their logs.
+#[test]
+fn old_topics_get_ids_at_the_takeover_and_ids_are_kept_below_ibp_2_8() {
+    for (ibp, has_ids) in [("2.7", false), ("2.8", true), ("3.9", true)] {
+        let mut world = World::empty();
+        world.add_broker(1, "3.9", ibp);
+        world.start_broker(1);
+        world.create_topic("old", &[&[1]]);
+        let id = klamm::model::TopicId::new([7; 16]).unwrap();
+        world.create_topic_with_id("known", id, &[&[1]]);
+        world.start_klamm();
+        world.settle();
+        let old = world.topic("old").unwrap().topic_id;
+        assert_eq!(old.is_some(), has_ids, "{ibp}");
+        assert_eq!(world.topic("known").unwrap().topic_id, Some(id), "{ibp}");
+
+        world.write_topic("known", None, &[&[1], &[1]]);
+        world.settle();
+        assert_eq!(world.topic("known").unwrap().topic_id, Some(id), "{ibp}");
+        assert_eq!(world.led_by("known-1"), "leader 1 isr [1] le 0");
+        // Also where no watch told of it.
+        world.write_topic("known", None, &[&[1], &[1]]);
+        world.klamm().queue.lose_events();
+        world.advance(60_000);
+        assert_eq!(world.topic("known").unwrap().topic_id, Some(id), "{ibp}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Groups, waves and outcomes of single operations; nothing is sent.
+
+use super::*;
+
+fn item(index: usize, operation: Operation) -> Item {
+    Item::new(index, operation)
+}
+
+fn delete(index: usize, path: &str) -> Item {
+    item(index, Operation::Delete(path.to_owned()))
+}
+
+fn under(index: usize, topic: &str) -> Item {
+    let partition = format!("/brokers/topics/{topic}/partitions/{index}");
+    Item {
+        index,
+        operation: Operation::Create(format!("{partition}/state"), Vec::new()),
+        along: Vec::new(),
+        parent: Some(Operation::CreateParent(partition)),
+    }
+}
+
+fn indexes(items: &[Item]) -> Vec<usize> {
+    items.iter().map(|item| item.index).collect()
+}
+
+#[test]
+fn writes_of_one_path_go_in_waves() {
+    let items = [
+        delete(0, "/a"),
+        delete(1, "/b"),
+        delete(2, "/a"),
+        delete(3, "/a"),
+    ];
+    let waves = waves(items.into());
+    let waves: Vec<_> = waves.iter().map(|wave| indexes(wave)).collect();
+    assert_eq!(waves, [vec![0, 1], vec![2], vec![3]]);
+}
+
+#[test]
+fn a_group_is_bounded_by_operations_and_by_bytes() {
+    let many: Vec<Item> = (0..1_000).map(|index| under(index, "t")).collect();
+    let sizes: Vec<usize> = groups(many).iter().map(Vec::len).collect();
+    assert_eq!(sizes, [200, 200, 200, 200, 200]);
+
+    let large = |index| {
+        item(
+            index,
+            Operation::Set(format!("/{index}"), vec![0; 300_000], 0),
+        )
+    };
+    let sizes: Vec<usize> = groups((0..5).map(large).collect())
+        .iter()
+        .map(Vec::len)
+        .collect();
+    assert_eq!(sizes, [2, 2, 1]);
+    let huge = item(0, Operation::Set("/huge".to_owned(), vec![0; 900_000], 0));
+    assert_eq!(groups(vec![huge, delete(1, "/a")]).len(), 2);
+    assert!(groups(Vec::new()).is_empty());
+}
+
+#[test]
+fn only_large_groups_shrink_when_connections_are_lost_over_them() {
+    let small: Vec<Item> = (0..100).map(|index| delete(index, "/a")).collect();
+    assert_eq!(a_part_if_suspect(&small, 50), 100);
+    let large = |index| {
+        item(
+            index,
+            Operation::Set(format!("/{index}"), vec![0; 9_000], 0),
+        )
+    };
+    let large: Vec<Item> = (0..64).map(large).collect();
+    let parts: Vec<usize> = (0..10)
+        .map(|losses| a_part_if_suspect(&large, losses))
+        .collect();
+    assert_eq!(parts, [64, 64, 32, 16, 8, 4, 2, 1, 1, 1]);
+}
+
+#[test]
+fn a_parent_that_exists_costs_nothing_and_one_without_place_costs_its_topic() {
+    let mut items: Vec<Item> = vec![under(0, "t"), under(1, "t"), under(2, "u"), under(3, "t")];
+    let mut outcomes = Outcomes::new();
+    set_aside(
+        &mut items,
+        1,
+        Part::Parent,
+        &Error::NodeExists,
+        &mut outcomes,
+    );
+    assert!(outcomes.is_empty());
+    assert!(items[1].parent.is_none());
+    set_aside(&mut items, 0, Part::Parent, &Error::NoNode, &mut outcomes);
+    assert_eq!(indexes(&items), [1, 2]);
+    assert_eq!(outcomes, [(0, ZkOutcome::Missing), (3, ZkOutcome::Missing)]);
+}
+
+#[test]
+fn the_outcome_of_a_failed_write_is_its_kind_of_failure() {
+    let table = [
+        (Error::BadVersion, ZkOutcome::VersionConflict),
+        (Error::NodeExists, ZkOutcome::AlreadyExists),
+        (Error::NoNode, ZkOutcome::Missing),
+        (
+            Error::NoAuth,
+            ZkOutcome::Refused("/a: not authorized".to_owned()),
+        ),
+    ];
+    for (error, expected) in table {
+        let mut items = vec![delete(7, "/a"), delete(8, "/b")];
+        let mut outcomes = Outcomes::new();
+        set_aside(&mut items, 0, Part::Itself, &error, &mut outcomes);
+        assert_eq!(outcomes, [(7, expected)]);
+        assert_eq!(indexes(&items), [8]);
+    }
+}
