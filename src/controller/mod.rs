@@ -123,6 +123,8 @@ pub struct KafkaController<Z, B, R, C> {
     balance_due_at_ms: Option<u64>,
     /// The partitions in `/admin/reassign_partitions` when it was looked at last.
     reassignment_node: BTreeSet<TopicPartition>,
+    /// When a large `/admin/reassign_partitions` is rewritten next.
+    node_due_at_ms: Option<u64>,
     /// When the states of moving partitions are looked at next, where leaders write them without asking.
     states_due_at_ms: Option<u64>,
     /// The role is not taken before this time: it was taken, and the cluster could not be read.
@@ -157,6 +159,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             token_check_due_at_ms: None,
             balance_due_at_ms: None,
             reassignment_node: BTreeSet::new(),
+            node_due_at_ms: None,
             states_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,

@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::{info, warn};
 
 use super::{KafkaController, log};
-use crate::effect::{Answer, Read, ReassignmentZnode, ReplyTo, ZkOutcome, ZkWrite};
+use crate::effect::{
+    Answer, PartitionErrors, Read, ReassignmentZnode, ReplyTo, ZkOutcome, ZkWrite,
+};
 use crate::event::ControllerEvent;
 use crate::machine::reassignment::{
     self, Asker, Kind, LeaderChange, Look, NotReassigned, Transition, Waiting, Wish,
@@ -30,6 +32,11 @@ use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 /// Leaders below IBP 2.7 change in-sync sets by themselves and say so seconds later: how often klamm looks meanwhile,
 /// as long as something moves. Java watches each state node.
 const LOOK_AT_STATES_MS: u64 = 1_000;
+
+/// A node with more entries than this is not rewritten for each one that is done.
+const LARGE_NODE: usize = 100;
+/// How often a large node is rewritten.
+const REWRITE_NODE_MS: u64 = 1_000;
 
 /// A partition and the assignment that its topic's node is to hold.
 type Wanted = (TopicPartition, ReplicaAssignment);
@@ -260,13 +267,27 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         look: Look,
     ) -> Result<(), ZkFault> {
         let completed = self.advance(partitions, look).await?;
-        if completed
-            .iter()
-            .any(|at| self.reassignment_node.contains(at))
-        {
-            self.process_partition_reassignment().await?;
+        let listed = &self.reassignment_node;
+        if !completed.iter().any(|at| listed.contains(at)) {
+            return Ok(());
         }
-        Ok(())
+        let moving = self.context.partitions_being_reassigned();
+        let some_are_left = listed.iter().any(|at| moving.contains(at));
+        if some_are_left && listed.len() > LARGE_NODE {
+            self.rewrite_node_soon();
+            return Ok(());
+        }
+        self.process_partition_reassignment().await
+    }
+
+    /// Thousands of entries that are done one by one would have the node written anew thousands of times.
+    fn rewrite_node_soon(&mut self) {
+        let now_ms = self.ports.clock.now_ms();
+        if self.node_due_at_ms.is_none_or(|due_ms| due_ms <= now_ms) {
+            self.node_due_at_ms = Some(now_ms.saturating_add(REWRITE_NODE_MS));
+            let look = ControllerEvent::PartitionReassignment;
+            self.ports.clock.schedule(REWRITE_NODE_MS, look);
+        }
     }
 
     /// Takes each of these as far as it gets now; returns those that are done.
@@ -333,6 +354,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .into_iter()
             .filter(|transition| !reassignment::is_still_in_sync(&self.context, transition))
             .collect();
+        self.log_absent(&left);
         let mut batch = ControllerBrokerRequestBatch::new();
         let refused = reassignment::tell_removed(&mut self.context, &left, &mut batch);
         self.log_refused(&refused);
@@ -360,6 +382,40 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.note_refused(&[transition], why.map(String::as_str).unwrap_or_default());
         }
         Ok(())
+    }
+
+    /// Who is away when it is to delete its log keeps it, as upstream: nobody would tell it later.
+    fn log_absent(&self, transitions: &[&Transition]) {
+        for transition in transitions {
+            let klamms = self.context.klamm_ids();
+            let absent = transition
+                .removed()
+                .filter(|id| !klamms.contains(id) && !self.context.is_live_or_shutting_down(*id));
+            for id in absent {
+                info!(
+                    target: log::CONTROLLER,
+                    "broker {id} is down and keeps its log of partition {}, which it hosts no more; remove the folder by hand if it is in the way",
+                    transition.partition
+                );
+            }
+        }
+    }
+
+    /// Brokers' answers to being told to delete what was reassigned away: nothing depends on them, but an operator
+    /// should hear of logs that stay.
+    pub(super) fn log_refused_removals(
+        &mut self,
+        broker: BrokerId,
+        deleted: &[TopicPartition],
+        response: &PartitionErrors,
+    ) {
+        let refused = reassignment::refused_removals(&self.context, broker, deleted, response);
+        for (at, error) in refused {
+            warn!(
+                target: log::CONTROLLER,
+                "broker {broker} answered StopReplica of partition {at}, which it hosts no more, with {error}: see its log; the partition's folder may be left there, remove it by hand if so"
+            );
+        }
     }
 
     /// Partitions that were never led: nobody has anything to copy, so their assignments are replaced. Returns those

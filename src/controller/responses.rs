@@ -106,6 +106,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if !self.is_current(from) || self.term()?.epoch != controller_epoch {
             return Ok(None);
         }
+        self.log_refused_removals(from.broker, deleted, response);
         self.on_replicas_deleted(from.broker, deleted, response)
             .await?;
         if response.error.is_none() {

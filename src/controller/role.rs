@@ -260,6 +260,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.has_unfinished_work = false;
         self.unplaced_topics.clear();
         self.reassignment_node.clear();
+        self.node_due_at_ms = None;
         self.states_due_at_ms = None;
         self.complaints.forget();
         let now_ms = self.ports.clock.now_ms();

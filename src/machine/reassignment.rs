@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::election;
 use super::replica::LocalReplicaStep;
 use super::*;
+use crate::effect::{PartitionErrors, TopicReference};
 use crate::model::{ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment};
 pub use crate::state::Waiting;
 
@@ -339,6 +340,9 @@ pub fn transitions(
             continue;
         };
         let from = found.assignment.clone();
+        if look == Look::Check && !from.is_being_reassigned() {
+            continue;
+        }
         let (kind, to) = if is_complete(context, at, &from, &state.isr) {
             (Kind::Complete, ReplicaAssignment::settled(from.target()))
         } else if can_drop(context, at, &from, &state.isr) {
@@ -626,6 +630,35 @@ pub fn tell_removed(
         refused.extend(replica::handle_state_changes(
             context, &replicas, step, batch,
         ));
+    }
+    refused
+}
+
+/// What a broker that was told to delete replicas answered with an error, where it hosts them no more and their topics
+/// stay.
+pub fn refused_removals(
+    context: &ControllerContext,
+    broker: BrokerId,
+    deleted: &[TopicPartition],
+    response: &PartitionErrors,
+) -> Vec<(TopicPartition, KafkaError)> {
+    let deleted: BTreeSet<&TopicPartition> = deleted.iter().collect();
+    let mut refused = Vec::new();
+    for (topic, index, error) in &response.partitions {
+        let name = match topic {
+            TopicReference::Name(name) => Some(name),
+            TopicReference::Id(id) => context.topic_name(*id),
+        };
+        let Some(name) = name.filter(|_| !error.is_none()) else {
+            continue;
+        };
+        let at = TopicPartition::new(name, *index);
+        let is_removed = deleted.contains(&at)
+            && !context.is_deletion_begun(name)
+            && !context.replicas(&at).contains(broker);
+        if is_removed {
+            refused.push((at, *error));
+        }
     }
     refused
 }

@@ -294,3 +294,36 @@ async fn changes_become_events_through_a_recursive_watch() {
 async fn changes_become_events_through_one_shot_watches_on_zookeeper_3_5() {
     changes_become_events(old()).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reassignment_node_is_watched_when_it_comes_changes_and_goes() {
+    let cluster = Fixture::at(modern()).await;
+    let (zk, others, events) = (&cluster.zk, &cluster.others, &cluster.events);
+    let path = "/admin/reassign_partitions";
+    let look = ControllerEvent::PartitionReassignment;
+    assert_eq!(zk.partition_reassignment().await.unwrap(), Read::Missing);
+    events.forget();
+    let text =
+        br#"{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[2]},{"topic":"t"}]}"#;
+    others.create(path, text, &PERSISTENT).await.unwrap();
+    events.wait_for(&look).await;
+    let read = zk.partition_reassignment().await.unwrap();
+    let Read::Found(asked) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(
+        (asked.targets.len(), asked.broken.len(), asked.version),
+        (1, 1, 0)
+    );
+    events.forget();
+    others.set_data(path, b"{}", None).await.unwrap();
+    events.wait_for(&look).await;
+    let read = zk.partition_reassignment().await.unwrap();
+    assert!(
+        matches!(read, Read::Found(changed) if changed.version == 1 && changed.czxid == asked.czxid)
+    );
+    events.forget();
+    others.delete(path, None).await.unwrap();
+    events.wait_for(&look).await;
+    assert_eq!(zk.partition_reassignment().await.unwrap(), Read::Missing);
+}

@@ -127,13 +127,6 @@ fn a_look_finds_the_next_step() {
     let settled = |ids: &[i32]| assignment(ids, &[], &[]);
     type Next = Option<(Kind, ReplicaAssignment)>;
     let table: Vec<(&str, ReplicaAssignment, &[i32], &[i32], Next)> = vec![
-        (
-            "nothing moves",
-            settled(&[1, 2]),
-            &[1],
-            &[],
-            Some((Kind::Complete, settled(&[1, 2]))),
-        ),
         ("nobody caught up", to_34.clone(), &[1, 2], &[], None),
         ("one caught up", to_34.clone(), &[1, 2, 3], &[], None),
         (
@@ -223,6 +216,15 @@ fn a_look_finds_the_next_step() {
         let otherwise = next.or(Some((Kind::Announce, moving)));
         assert_eq!(announced, otherwise, "{what}");
     }
+}
+
+#[test]
+fn a_target_that_is_reached_already_is_done_when_it_is_asked_for_and_left_alone_otherwise() {
+    let (context, _) = cluster();
+    assert_eq!(looked_at(&context, Look::Check), None);
+    let settled = assignment(&[1, 2], &[], &[]);
+    let done = Some((Kind::Complete, settled, Vec::new()));
+    assert_eq!(looked_at(&context, Look::Announce), done);
 }
 
 /// Begins what a look finds, and has the leadership written.
@@ -417,4 +419,28 @@ fn partitions_whose_target_names_a_klamm_are_to_be_moved() {
     assign(&mut context, &unled, [1, 9]);
     let found = to_move_off_klamms(&context);
     assert_eq!(found, [partition("t", 1), partition("t", 3)]);
+}
+
+#[test]
+fn a_removed_replica_whose_broker_refuses_to_delete_is_named() {
+    let (context, _) = cluster();
+    let answer = |error| PartitionErrors {
+        error: KafkaError::NONE,
+        partitions: vec![(TopicReference::Name(TopicName::new("t")), 0, error)],
+    };
+    let failed = answer(KafkaError::KAFKA_STORAGE_ERROR);
+    let named = |broker, deleted: &[TopicPartition], response| {
+        refused_removals(&context, BrokerId(broker), deleted, response)
+    };
+    assert_eq!(
+        named(3, &[t0()], &failed),
+        [(t0(), KafkaError::KAFKA_STORAGE_ERROR)]
+    );
+    assert_eq!(named(3, &[t0()], &answer(KafkaError::NONE)), []);
+    assert_eq!(named(3, &[], &failed), [], "it was only to stop");
+    assert_eq!(
+        named(1, &[t0()], &failed),
+        [],
+        "it hosts the partition again"
+    );
 }

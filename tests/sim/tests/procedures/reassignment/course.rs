@@ -291,3 +291,45 @@ fn a_stuck_reassignment_does_not_stop_the_balancing_of_others() {
     world.catch_up();
     assert_moved(&mut world, "r-0", &[3]);
 }
+
+/// Goal: thousands of entries that are done one by one don't have the node written thousands of times. Method: all but
+/// one of a large node are done in events of their own.
+#[test]
+fn a_large_node_is_not_rewritten_for_each_entry_that_is_done() {
+    let mut world = World::led(&[1, 2], "3.9");
+    let count = 120;
+    let lists: Vec<&[i32]> = (0..count).map(|_| &[1][..]).collect();
+    world.create_topic("t", &lists);
+    world.settle();
+    let names: Vec<String> = (0..count).map(|index| format!("t-{index}")).collect();
+    let targets: Vec<(&str, &[i32])> = names.iter().map(|name| (name.as_str(), &[2][..])).collect();
+    ask_by_node(&world, &targets);
+    world.settle();
+    let before = world.zookeeper.look(NODE).unwrap().stat().version;
+    for name in &names[1..] {
+        world.leader_asks_isr(name, &[1, 2]);
+    }
+    assert_eq!(world.zookeeper.look(NODE).unwrap().stat().version, before);
+    assert_eq!(listed(&mut world), ["t-0 [2,1] adding [2] removing [1]"]);
+    world.advance(1_000);
+    let rest = node(&world).unwrap();
+    assert_eq!(rest.matches("topic").count(), 1, "{rest}");
+    world.leader_asks_isr("t-0", &[1, 2]);
+    assert_moved(&mut world, "t-0", &[2]);
+    assert_moved(&mut world, "t-119", &[2]);
+}
+
+/// What a broker keeps although it was told to delete it is no obstacle; the partition is reassigned all the same.
+#[test]
+fn a_removed_replica_that_cannot_be_deleted_does_not_hold_the_partition_up() {
+    let mut world = led();
+    ask_by_node(&world, &[("t-0", &[3])]);
+    world.settle();
+    world.broker_mut(2, |broker| {
+        broker.offline.insert(partition("t-0"));
+    });
+    world.catch_up();
+    assert_eq!(stored(&world, "t-0"), "[3] adding [] removing []");
+    assert_eq!(hosts(&world, "t-0"), [2, 3]);
+    assert_eq!(gauges(&mut world), (0, [0; 6]));
+}
