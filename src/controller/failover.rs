@@ -234,7 +234,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         let finalized = match self.ports.zk.feature().await? {
             Read::Found((znode, _)) if znode.enabled => znode,
-            _ => return Ok(registered),
+            Read::Broken(why) => {
+                self.warn_broken([why]);
+                return Ok(registered);
+            }
+            Read::Found(_) | Read::Missing => return Ok(registered),
         };
         let (compatible, kept_out): (Vec<_>, Vec<_>) = registered
             .into_iter()

@@ -9,5 +9,8 @@ mod faults;
 mod handover;
 mod reads;
 mod removals;
+mod restraint;
+#[path = "../sim/tests/procedures/restraint_table.rs"]
+mod restraint_table;
 mod role;
 mod writes;

@@ -70,6 +70,12 @@ impl SimChannels {
         to.map(|(_, request)| request.clone()).collect()
     }
 
+    /// Every request sent so far but for the first `known`, with whom it was sent to.
+    pub fn sent_since(&self, known: usize) -> Vec<(BrokerId, Request)> {
+        let record = self.record.borrow();
+        record.sent.iter().skip(known).cloned().collect()
+    }
+
     /// The incarnations that a channel stands to.
     pub fn open(&self) -> Vec<Incarnation> {
         let record = self.record.borrow();

@@ -14,6 +14,7 @@ use crate::brokers::{Cluster, SimChannels};
 use crate::clock::{SimClock, SimQueue, VirtualTime};
 use crate::drive;
 use crate::faults::Faults;
+use crate::fences::Fences;
 use crate::replies::SimReplies;
 use crate::zk_port::{SimZk, TopicWatches};
 use crate::zookeeper::ZooKeeper;
@@ -33,6 +34,7 @@ pub struct Klamm {
     pub replies: SimReplies,
     zk: SimZk,
     controller: Controller,
+    fences: Fences,
     stopped: Option<Stop>,
     is_killed: bool,
 }
@@ -67,6 +69,7 @@ impl Klamm {
             replies,
             zk,
             controller: KafkaController::new(settings, ports),
+            fences: Fences::default(),
             stopped: None,
             is_killed: false,
         }
@@ -147,6 +150,7 @@ impl Klamm {
         };
         let stop = drive::now(self.controller.process(event.clone()));
         self.answer_preempted();
+        self.check_fences(&event);
         self.check_after(&event);
         if event == ControllerEvent::Expire {
             self.zk.open_session();
@@ -156,6 +160,20 @@ impl Klamm {
             self.end(stop);
         }
         true
+    }
+
+    /// Checks all that the event made it write and send.
+    fn check_fences(&mut self, event: &ControllerEvent) {
+        let mut broken = self.fences.check_writes(event, &self.zk.take_performed());
+        let (known, _) = self.fences.seen();
+        let sent = self.channels.sent_since(known);
+        let (context, zookeeper) = (self.controller.context(), self.zk.zookeeper());
+        broken.extend(self.fences.check_requests(&sent, context, zookeeper));
+        assert!(
+            broken.is_empty(),
+            "{event:?} broke the order of things:\n{}",
+            broken.join("\n")
+        );
     }
 
     /// Checks the whole state. A failover that was cut off leaves it half read, and a procedure whose session ended leaves

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod converged;
 pub mod drive;
 pub mod faults;
+pub mod fences;
 pub mod klamm;
 pub mod leaders;
 pub mod replies;

@@ -24,9 +24,11 @@ use klamm::effect::{
 use klamm::event::QueuedEvent;
 use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
 use klamm::port::{Notification, RoleView, Taking, Zk, ZkFault};
+use klamm::zk::{paths, znode};
 
 use crate::clock::{SimQueue, VirtualTime};
 use crate::faults::{Call, Fault, Faults};
+use crate::fences::Performed;
 use crate::zookeeper::{ZkError, ZkSession, ZooKeeper};
 
 /// How `/brokers/topics` is watched.
@@ -64,6 +66,8 @@ pub struct SimZk {
     time: VirtualTime,
     shared: Shared,
     faults: Faults,
+    /// The writes that were performed since somebody last looked.
+    performed: Rc<RefCell<Vec<Performed>>>,
 }
 
 impl SimZk {
@@ -86,7 +90,50 @@ impl SimZk {
                 preempted: Rc::default(),
             },
             faults: Faults::default(),
+            performed: Rc::default(),
         }
+    }
+
+    /// The writes that were performed since this was last asked, in order.
+    pub fn take_performed(&self) -> Vec<Performed> {
+        std::mem::take(&mut *self.performed.borrow_mut())
+    }
+
+    /// Performs one write and keeps it, if it was performed by this attempt.
+    fn perform(
+        &self,
+        session: &ZkSession,
+        term: &Term,
+        write: &ZkWrite,
+        attempt: Attempt,
+    ) -> Result<ZkOutcome, ZkFault> {
+        let before = self.state_written_by(write);
+        let outcome = write::perform(session, term, write, attempt)?;
+        let is_written = matches!(outcome, ZkOutcome::Written { .. });
+        let version = |state: &Option<StateRead>| state.as_ref().map(|state| state.partition_epoch);
+        let is_state = matches!(
+            write,
+            ZkWrite::CreateState { .. } | ZkWrite::SetState { .. }
+        );
+        if is_written && is_state && version(&self.state_written_by(write)) != version(&before) {
+            self.performed.borrow_mut().push(Performed {
+                write: write.clone(),
+                term: *term,
+                before,
+            });
+        }
+        Ok(outcome)
+    }
+
+    /// What stands where a partition's state is to be written.
+    fn state_written_by(&self, write: &ZkWrite) -> Option<StateRead> {
+        let (ZkWrite::CreateState { partition, .. } | ZkWrite::SetState { partition, .. }) = write
+        else {
+            return None;
+        };
+        let path = paths::state(partition);
+        let node = self.shared.zookeeper.look(&path)?;
+        znode::decode_state(&path, node.data(), node.stat().version).found()
     }
 
     /// Opens a session, in place of one that ended.
@@ -97,6 +144,11 @@ impl SimZk {
     /// The session, if one was opened.
     pub fn session(&self) -> Option<ZkSession> {
         self.shared.session.borrow().clone()
+    }
+
+    /// The server behind it.
+    pub fn zookeeper(&self) -> &ZooKeeper {
+        &self.shared.zookeeper
     }
 
     /// What is to go wrong, and what was called.
@@ -335,7 +387,7 @@ impl Zk for SimZk {
         self.call(Call::Write, |session, attempt| {
             writes
                 .iter()
-                .map(|one| write::perform(session, term, one, attempt))
+                .map(|one| self.perform(session, term, one, attempt))
                 .collect()
         })
     }

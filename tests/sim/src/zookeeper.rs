@@ -39,11 +39,22 @@ struct Session {
     sink: Sink,
 }
 
+/// What one partition's state held.
+#[derive(Debug, Clone, Default)]
+struct States {
+    /// Version and data.
+    held: Vec<(i32, Vec<u8>)>,
+    /// How often it was created.
+    lives: usize,
+}
+
 struct Server {
     tree: Tree,
     sessions: BTreeMap<SessionId, Session>,
     next_session: i64,
     request_limit_bytes: usize,
+    /// What partitions' states held so far, by path.
+    states: BTreeMap<String, States>,
     /// What fired and was not delivered yet, in the order of the transactions.
     fired: Vec<(SessionId, WatchedEvent)>,
 }
@@ -79,6 +90,7 @@ impl ZooKeeper {
                 sessions: BTreeMap::new(),
                 next_session: 1,
                 request_limit_bytes: DEFAULT_REQUEST_LIMIT_BYTES,
+                states: BTreeMap::new(),
                 fired: Vec::new(),
             })),
         }
@@ -200,6 +212,19 @@ impl ZooKeeper {
         hand.close();
     }
 
+    /// All that a partition's state has held, with its versions, in the order of writing.
+    pub fn held_states(&self, path: &str) -> Vec<(i32, Vec<u8>)> {
+        let server = self.server.borrow();
+        let states = server.states.get(path);
+        states.map(|states| states.held.clone()).unwrap_or_default()
+    }
+
+    /// How often a partition's state was created.
+    pub fn lives_of_state(&self, path: &str) -> usize {
+        let server = self.server.borrow();
+        server.states.get(path).map_or(0, |states| states.lives)
+    }
+
     /// The whole tree as text, a line a node: path, version, owner and data. Two equal worlds print equal trees.
     pub fn dump(&self) -> String {
         self.server.borrow().tree.dump()
@@ -241,6 +266,28 @@ impl ZooKeeper {
 }
 
 impl Server {
+    /// Keeps what was written to partitions' states.
+    fn note_states(&mut self, changes: &[tree::Change]) {
+        for change in changes {
+            let (path, is_new) = match change {
+                tree::Change::Created(path) => (path, true),
+                tree::Change::DataChanged(path) => (path, false),
+                tree::Change::Deleted(_) | tree::Change::ChildrenChanged(_) => continue,
+            };
+            if !(path.starts_with("/brokers/topics/") && path.ends_with("/state")) {
+                continue;
+            }
+            // Gone again in the same transaction: nobody saw it.
+            let Some(node) = self.tree.get(path) else {
+                continue;
+            };
+            let (version, data) = (node.stat().version, node.data().to_vec());
+            let states = self.states.entry(path.clone()).or_default();
+            states.held.push((version, data));
+            states.lives += usize::from(is_new);
+        }
+    }
+
     fn fire(&mut self, changes: &[tree::Change]) {
         for change in changes {
             for (id, session) in &mut self.sessions {
@@ -294,6 +341,7 @@ impl ZkSession {
             return Err(whole(ZkError::RequestTooLarge { size_bytes }));
         }
         let (results, changes) = server.tree.apply(self.id, ops)?;
+        server.note_states(&changes);
         server.fire(&changes);
         drop(server);
         self.zookeeper.deliver();

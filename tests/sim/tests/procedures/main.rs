@@ -18,6 +18,8 @@ mod interrupted;
 mod isr;
 mod log_dirs;
 mod reassignment;
+mod restraint;
+mod restraint_table;
 mod role;
 mod sanitise;
 mod shutdown;
