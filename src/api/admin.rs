@@ -13,7 +13,7 @@ use crate::event::ControllerEvent;
 use crate::model::{ApiError, KafkaError};
 
 impl KafkaApis {
-    /// Answers DeleteTopics, ElectLeaders and the two requests about reassignments.
+    /// Answers DeleteTopics, ElectLeaders, UpdateFeatures and the two requests about reassignments.
     pub(super) async fn ask_for_client(
         &self,
         header: &RequestHeader,
@@ -23,6 +23,7 @@ impl KafkaApis {
             ApiKey::DELETE_TOPICS => self.delete_topics(header, payload).await,
             ApiKey::ELECT_LEADERS => return self.elect_leaders(header, payload).await,
             ApiKey::ALTER_PARTITION_REASSIGNMENTS => self.reassign(header, payload).await,
+            ApiKey::UPDATE_FEATURES => self.update_features(header, payload).await,
             _ => self.list_reassignments(header, payload).await,
         }
         .map(Outcome::Reply)
@@ -108,5 +109,30 @@ impl KafkaApis {
             Some(other) => return Err(other_answer(header, &other)),
         };
         admin::list_partition_reassignments_response(header, answer)
+    }
+
+    /// Java ignores in ZooKeeper mode that nothing is to be changed; here such a request is refused.
+    async fn update_features(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let asked = admin::update_features_request(header, payload)?;
+        if asked.validate_only {
+            let message = "a controller in ZooKeeper mode can't try an update without making it";
+            let refusal = ApiError::new(KafkaError::INVALID_REQUEST, message);
+            return admin::update_features_response(header, Err(refusal));
+        }
+        let updates = asked.updates;
+        let event = |reply_to| ControllerEvent::UpdateFeatures { updates, reply_to };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::UpdateFeatures(answer)) => answer,
+            None => Err(ApiError::new(
+                KafkaError::NOT_CONTROLLER,
+                "the controller ended",
+            )),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        admin::update_features_response(header, answer)
     }
 }

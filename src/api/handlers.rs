@@ -102,11 +102,11 @@ fn duty(key: ApiKey) -> Duty {
         ApiKey::DELETE_TOPICS
         | ApiKey::ELECT_LEADERS
         | ApiKey::ALTER_PARTITION_REASSIGNMENTS
-        | ApiKey::LIST_PARTITION_REASSIGNMENTS => Duty::AskForClient,
+        | ApiKey::LIST_PARTITION_REASSIGNMENTS
+        | ApiKey::UPDATE_FEATURES => Duty::AskForClient,
         ApiKey::CREATE_TOPICS
         | ApiKey::CREATE_PARTITIONS
-        | ApiKey::ALTER_USER_SCRAM_CREDENTIALS
-        | ApiKey::UPDATE_FEATURES => Duty::NotYet,
+        | ApiKey::ALTER_USER_SCRAM_CREDENTIALS => Duty::NotYet,
         key if refusal::can_refuse(key) => Duty::Refuse,
         _ => Duty::Never,
     }

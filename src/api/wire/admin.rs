@@ -1,7 +1,8 @@
-//! What clients ask of the controller, between bytes and the controller's values: deletion, elections, reassignments.
+//! What clients ask of the controller, between bytes and the controller's values: deletion, elections, reassignments,
+//! features.
 //!
 //! Must never answer what the controller didn't say. Upstream: `DeleteTopicsResponse`, `ElectLeadersResponse`,
-//! `AlterPartitionReassignmentsResponse`, `ListPartitionReassignmentsResponse`.
+//! `AlterPartitionReassignmentsResponse`, `ListPartitionReassignmentsResponse`, `UpdateFeaturesResponse`.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +15,20 @@ use klamm_codec::messages::elect_leaders_response::{PartitionResult, ReplicaElec
 use klamm_codec::messages::list_partition_reassignments_response::{
     OngoingPartitionReassignment, OngoingTopicReassignment,
 };
+use klamm_codec::messages::update_features_response::UpdatableFeatureResult;
 use klamm_codec::messages::{
     self, AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
     DeleteTopicsRequest, DeleteTopicsResponse, ElectLeadersRequest, ElectLeadersResponse,
-    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse, UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 };
 use klamm_codec::request::decode_request;
 use klamm_codec::response::encode_response;
 use klamm_codec::{CodecError, Frame, RequestHeader, StrBytes, Uuid};
 
 use super::topic_name;
-use crate::effect::{DeletedTopic, TopicReference};
-use crate::event::ElectionType;
+use crate::effect::{DeletedTopic, FeatureResult, TopicReference};
+use crate::event::{ElectionType, FeatureUpdate, UpgradeType};
 use crate::model::{
     ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicId, TopicName,
     TopicPartition,
@@ -39,6 +42,9 @@ const DELETION_IS_EXPLAINED: i16 = 5;
 const DELETION_BY_ID: i16 = 6;
 /// ElectLeaders knows other elections than that of preferred leaders from this version on (KIP-460).
 const ELECTION_HAS_A_TYPE: i16 = 1;
+
+/// UpdateFeatures tells kinds of upgrades apart from this version on (KIP-778).
+const UPGRADE_HAS_A_TYPE: i16 = 1;
 
 /// A request for deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -334,6 +340,61 @@ pub(in crate::api) fn list_partition_reassignments_response(
         header.correlation_id,
         &response,
     )
+}
+
+/// A request for other finalized features.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::api) struct UpdateFeatures {
+    /// In the request's order.
+    pub(in crate::api) updates: Vec<FeatureUpdate>,
+    /// Nothing is to be changed.
+    pub(in crate::api) validate_only: bool,
+}
+
+pub(in crate::api) fn update_features_request(
+    header: &RequestHeader,
+    payload: &Bytes,
+) -> Result<UpdateFeatures, CodecError> {
+    let asked: UpdateFeaturesRequest = decode_request(header, payload)?;
+    let has_types = header.version >= UPGRADE_HAS_A_TYPE;
+    let updates = asked.feature_updates.iter().map(|update| FeatureUpdate {
+        feature: update.feature.to_string(),
+        level: update.max_version_level,
+        upgrade_type: match (has_types, update.upgrade_type) {
+            (false, _) if update.allow_downgrade => UpgradeType::SafeDowngrade,
+            (false, _) | (true, 1) => UpgradeType::Upgrade,
+            (true, 2) => UpgradeType::SafeDowngrade,
+            (true, 3) => UpgradeType::UnsafeDowngrade,
+            (true, _) => UpgradeType::Unknown,
+        },
+    });
+    Ok(UpdateFeatures {
+        updates: updates.collect(),
+        validate_only: asked.validate_only,
+    })
+}
+
+pub(in crate::api) fn update_features_response(
+    header: &RequestHeader,
+    answer: Result<Vec<FeatureResult>, ApiError>,
+) -> Result<Frame, CodecError> {
+    let response = UpdateFeaturesResponse::default().with_error_message(None);
+    let response = match answer {
+        Err(refused) => response
+            .with_error_code(refused.error.0)
+            .with_error_message(Some(text(refused.message))),
+        Ok(results) => {
+            let results = results.into_iter().map(|(feature, result)| {
+                let (error, message) = outcome(result);
+                UpdatableFeatureResult::default()
+                    .with_feature(text(feature))
+                    .with_error_code(error)
+                    .with_error_message(message)
+            });
+            response.with_results(results.collect())
+        }
+    };
+    encode_response::<UpdateFeaturesRequest>(header.version, header.correlation_id, &response)
 }
 
 /// Clients make a map of the topics: each must stand there once.

@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::parity::differences::told;
 use crate::parity::play_step;
 use crate::parity::trace::{self, Kind, StepTrace, Told};
-use crate::script::{self, BEFORE, BROKERS, JAVA_ONLY, LAST, STEPS, Step};
+use crate::script::{self, BEFORE, BROKERS, LAST, STEPS, Step};
 use crate::stories::Leading;
 use crate::tap::{Entry, Said, Tape, Way};
 use crate::teller;
@@ -120,7 +120,7 @@ impl Recording {
         let mut cluster = Cluster::start("capture", script::plan(&brokers, ibp, &tape)?)?;
         println!("{}: {}", teller::bold(self.name), cluster.described());
         let logs = cluster.run.logs().display().to_string();
-        for step in [BEFORE, STEPS, JAVA_ONLY, LAST].into_iter().flatten() {
+        for step in [BEFORE, STEPS, LAST].into_iter().flatten() {
             let took = play_step(&mut cluster, *step, Leading::Java, &tape)
                 .with_context(|| format!("the logs: {logs}"))?;
             let took = teller::dim(&format!("{:>7.2} s", took.as_secs_f64()));

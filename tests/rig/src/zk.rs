@@ -250,6 +250,13 @@ impl Zk {
             .with_context(|| format!("cannot create {path}"))
     }
 
+    /// Creates a persistent node whose name ZooKeeper ends with a number of its own.
+    pub fn create_sequential(&self, prefix: &str, data: &[u8]) -> Result<()> {
+        let options = CreateMode::PersistentSequential.with_acls(Acls::anyone_all());
+        self.ask(async |client| client.create(prefix, data, &options).await.map(|_| ()))
+            .with_context(|| format!("cannot create {prefix}…"))
+    }
+
     /// Creates many persistent nodes, many requests under way at once.
     pub fn create_all(&self, nodes: &[(String, Vec<u8>)]) -> Result<()> {
         let options = CreateMode::Persistent.with_acls(Acls::anyone_all());

@@ -4,6 +4,7 @@ use super::*;
 use klamm_codec::messages::delete_topics_request::DeleteTopicState;
 use klamm_codec::messages::elect_leaders_request::TopicPartitions;
 use klamm_codec::messages::list_partition_reassignments_request::ListPartitionReassignmentsTopics;
+use klamm_codec::messages::update_features_request::FeatureUpdateKey;
 use klamm_codec::messages::{
     alter_partition_reassignments_request as alter, elect_leaders_response,
 };
@@ -382,4 +383,54 @@ fn reassignments_are_listed_for_some_partitions_or_for_all() {
         list_partition_reassignments_response(&header, Err(KafkaError::NOT_CONTROLLER)).unwrap();
     let response = read::<ListPartitionReassignmentsRequest>(0, &frame);
     assert_eq!(response.error_code, 41);
+}
+
+#[test]
+fn an_update_of_a_feature_is_read_and_answered_alike_in_both_versions() {
+    let update = |allow_downgrade, upgrade_type| {
+        FeatureUpdateKey::default()
+            .with_feature(text("f".to_owned()))
+            .with_max_version_level(3)
+            .with_allow_downgrade(allow_downgrade)
+            .with_upgrade_type(upgrade_type)
+    };
+    let cases = [
+        (0, update(false, 1), UpgradeType::Upgrade),
+        (0, update(true, 1), UpgradeType::SafeDowngrade),
+        (1, update(false, 1), UpgradeType::Upgrade),
+        (1, update(false, 2), UpgradeType::SafeDowngrade),
+        (1, update(false, 3), UpgradeType::UnsafeDowngrade),
+        (1, update(false, 0), UpgradeType::Unknown),
+        (1, update(false, 9), UpgradeType::Unknown),
+    ];
+    for (version, update, upgrade_type) in cases {
+        let request = UpdateFeaturesRequest::default().with_feature_updates(vec![update]);
+        let (header, payload) = received(version, &request);
+        let expected = FeatureUpdate {
+            feature: "f".to_owned(),
+            level: 3,
+            upgrade_type,
+        };
+        let read_back = update_features_request(&header, &payload).unwrap();
+        assert_eq!(read_back.updates, [expected], "v{version}");
+        assert!(!read_back.validate_only);
+        let refused = || ApiError::new(KafkaError::FEATURE_UPDATE_FAILED, "not supported");
+        let results = vec![("f".to_owned(), Err(refused())), ("g".to_owned(), Ok(()))];
+        let frame = update_features_response(&header, Ok(results)).unwrap();
+        let response = read::<UpdateFeaturesRequest>(version, &frame);
+        let seen = response.results.iter().map(|said| {
+            let message = said.error_message.as_ref().map(ToString::to_string);
+            (said.feature.to_string(), said.error_code, message)
+        });
+        assert_eq!(
+            seen.collect::<Vec<_>>(),
+            [
+                ("f".to_owned(), 96, Some("not supported".to_owned())),
+                ("g".to_owned(), 0, None)
+            ]
+        );
+        let frame = update_features_response(&header, Err(refused())).unwrap();
+        let response = read::<UpdateFeaturesRequest>(version, &frame);
+        assert_eq!((response.error_code, response.results.len()), (96, 0));
+    }
 }

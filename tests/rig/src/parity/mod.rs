@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::cluster::Cluster;
 use crate::script::settle::settle;
-use crate::script::{self, BEFORE, LAST, STEPS, Step};
+use crate::script::{self, BEFORE, LAST, SINCE_2_4, STEPS, Step};
 use crate::stories::Leading;
 use crate::tap::Tape;
 use crate::teller;
@@ -104,7 +104,7 @@ fn play_on(cluster: &mut Cluster, leading: Leading, tape: &Tape) -> Result<Playi
         play_step(cluster, *step, Leading::Java, tape)?;
     }
     let mut rests = Vec::new();
-    for step in STEPS.iter().chain(LAST) {
+    for step in STEPS.iter().chain(SINCE_2_4).chain(LAST) {
         let origin = Origin::of(cluster)?;
         let took = play_step(cluster, *step, leading, tape)?;
         println!(

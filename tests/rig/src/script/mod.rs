@@ -44,6 +44,17 @@ pub enum Step {
     ElectPreferred(&'static str, i32),
     /// `/admin/delete_topics/T`.
     DeleteTopic(&'static str),
+    /// AlterPartitionReassignments.
+    AskToReassign(&'static str, i32, &'static [i32]),
+    /// `/admin/reassign_partitions` with a target that is down, and its cancellation by AlterPartitionReassignments as soon
+    /// as it has begun.
+    ReassignInVain(&'static str, i32, &'static [i32]),
+    /// ElectLeaders of preferred leaders.
+    AskToElect(&'static str, i32),
+    /// DeleteTopics.
+    AskToDelete(&'static str),
+    /// `unclean.leader.election.enable=true` in the topic's configuration, with the notice that tools write beside it.
+    AllowUnclean(&'static str),
 }
 
 impl fmt::Display for Step {
@@ -67,6 +78,24 @@ impl fmt::Display for Step {
                 write!(f, "the preferred leader of {topic}-{partition} is elected")
             }
             Self::DeleteTopic(topic) => write!(f, "topic {topic} is deleted"),
+            Self::AskToReassign(topic, partition, replicas) => write!(
+                f,
+                "the controller is asked to reassign {topic}-{partition} to {replicas:?}"
+            ),
+            Self::ReassignInVain(topic, partition, replicas) => write!(
+                f,
+                "{topic}-{partition} is reassigned to {replicas:?}, of which not all live, and that is cancelled"
+            ),
+            Self::AskToElect(topic, partition) => write!(
+                f,
+                "the controller is asked for the preferred leader of {topic}-{partition}"
+            ),
+            Self::AskToDelete(topic) => {
+                write!(f, "the controller is asked to delete topic {topic}")
+            }
+            Self::AllowUnclean(topic) => {
+                write!(f, "topic {topic} allows unclean leader election")
+            }
         }
     }
 }
@@ -78,7 +107,7 @@ pub const BEFORE: &[Step] = &[
     Step::CreateTopic("lone", &[&[3]]),
 ];
 
-/// What both controllers can do.
+/// What every release can do.
 pub const STEPS: &[Step] = &[
     Step::Takeover,
     Step::CreateTopic("fresh", &[&[1, 2, 3], &[2, 3, 1]]),
@@ -97,12 +126,25 @@ pub const STEPS: &[Step] = &[
     Step::Start(3),
     Step::Start(2),
     Step::ElectPreferred("orders", 1),
+    Step::Reassign("pair", 0, &[2, 1]),
 ];
 
-/// What only the Java controller can do so far.
-pub const JAVA_ONLY: &[Step] = &[Step::Reassign("pair", 0, &[2, 1])];
+/// What releases from 2.4 on can do: not in the captures, which begin with 1.1.
+pub const SINCE_2_4: &[Step] = &[
+    Step::AskToReassign("orders", 0, &[2, 3]),
+    Step::AskToReassign("orders", 0, &[1, 2, 3]),
+    Step::AskToElect("orders", 2),
+    Step::Kill(3),
+    Step::ReassignInVain("pair", 0, &[3, 1]),
+    // The last in-sync replica of pair-1 dies, and one that is behind returns.
+    Step::Kill(2),
+    Step::Start(3),
+    Step::AllowUnclean("pair"),
+    Step::Start(2),
+    Step::AskToDelete("late"),
+];
 
-/// The end, which takes away what earlier steps need. Both controllers can do it.
+/// The end, which takes away what earlier steps need.
 pub const LAST: &[Step] = &[Step::DeleteTopic("fresh")];
 
 /// The cluster that the script is played on; `tape` hears what its brokers are told.
@@ -131,7 +173,7 @@ mod tests {
     #[test]
     fn no_step_takes_the_java_controller_away_and_every_broker_is_back_at_the_end() {
         let mut down = std::collections::BTreeSet::new();
-        for step in [BEFORE, STEPS, JAVA_ONLY, LAST].into_iter().flatten() {
+        for step in [BEFORE, STEPS, SINCE_2_4, LAST].into_iter().flatten() {
             match step {
                 Step::Kill(id) | Step::Stop(id) => {
                     assert_ne!(*id, JAVA_CONTROLLER, "{step}");

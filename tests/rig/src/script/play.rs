@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use kafka_protocol::messages::InitProducerIdRequest;
+use anyhow::{Context, Result, ensure};
+use kafka_protocol::messages::{
+    AlterPartitionReassignmentsRequest, BrokerId, DeleteTopicsRequest, ElectLeadersRequest,
+    InitProducerIdRequest, TopicName,
+};
+use kafka_protocol::protocol::StrBytes;
 use serde_json::json;
 
 use super::{Assignment, JAVA_CONTROLLER, Step};
@@ -15,6 +19,8 @@ use crate::wait::Seen;
 use crate::wire::Connection;
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the controller may take.
+const REQUEST_TIMEOUT_MS: i32 = 60_000;
 /// Spoken by every broker from 1.0 to 3.9.
 const INIT_PRODUCER_ID_VERSION: i16 = 0;
 /// Error codes of a broker that has not got its ids yet: it asks for them when it is first asked.
@@ -49,13 +55,7 @@ pub fn play(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) ->
             broker.restart(&zk)?;
             broker.wait_up(&zk).map(drop)
         }
-        Step::Reassign(topic, partition, replicas) => cluster.zk.create(
-            "/admin/reassign_partitions",
-            &text(&json!({
-                "version": 1,
-                "partitions": [{"topic": topic, "partition": partition, "replicas": replicas}],
-            })),
-        ),
+        Step::Reassign(topic, partition, replicas) => reassign(cluster, topic, partition, replicas),
         Step::ElectPreferred(topic, partition) => cluster.zk.create(
             "/admin/preferred_replica_election",
             &text(&json!({
@@ -66,7 +66,125 @@ pub fn play(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) ->
         Step::DeleteTopic(topic) => cluster
             .zk
             .create(&format!("/admin/delete_topics/{topic}"), b""),
+        Step::AskToReassign(topic, partition, replicas) => {
+            ask_to_reassign(cluster, topic, partition, Some(replicas))
+        }
+        Step::ReassignInVain(topic, partition, replicas) => {
+            reassign(cluster, topic, partition, replicas)?;
+            let begun = r#""adding_replicas":{"#;
+            cluster.wait("the reassignment to begin", PATIENCE, |cluster| {
+                let node = cluster.zk.get(&format!("/brokers/topics/{topic}"))?;
+                let data = node.map(|(data, _)| data).unwrap_or_default();
+                let text = String::from_utf8_lossy(&data).into_owned();
+                let moves = text
+                    .split_once(begun)
+                    .is_some_and(|(_, rest)| !rest.starts_with('}'));
+                Ok(if moves {
+                    Seen::Done(())
+                } else {
+                    Seen::Not(text)
+                })
+            })?;
+            ask_to_reassign(cluster, topic, partition, None)
+        }
+        Step::AskToElect(topic, partition) => ask_to_elect(cluster, topic, partition),
+        Step::AskToDelete(topic) => ask_to_delete(cluster, topic),
+        Step::AllowUnclean(topic) => allow_unclean(cluster, topic),
     }
+}
+
+fn reassign(cluster: &Cluster, topic: &str, partition: i32, replicas: &[i32]) -> Result<()> {
+    cluster.zk.create(
+        "/admin/reassign_partitions",
+        &text(&json!({
+            "version": 1,
+            "partitions": [{"topic": topic, "partition": partition, "replicas": replicas}],
+        })),
+    )
+}
+
+/// A connection to whoever holds the role.
+fn controller(cluster: &mut Cluster) -> Result<Connection> {
+    let owner = cluster.zk.controller()?.context("/controller is vacant")?;
+    let address = match cluster.klamms.get(&owner.id) {
+        Some(klamm) => klamm.address.clone(),
+        None => cluster.broker(owner.id)?.address.clone(),
+    };
+    Connection::open(&address)
+}
+
+fn ask_to_reassign(
+    cluster: &mut Cluster,
+    topic: &str,
+    partition: i32,
+    replicas: Option<&[i32]>,
+) -> Result<()> {
+    use kafka_protocol::messages::alter_partition_reassignments_request::{
+        ReassignablePartition, ReassignableTopic,
+    };
+    let replicas = replicas.map(|ids| ids.iter().map(|id| BrokerId(*id)).collect());
+    let partition = ReassignablePartition::default()
+        .with_partition_index(partition)
+        .with_replicas(replicas);
+    let topic = ReassignableTopic::default()
+        .with_name(name(topic))
+        .with_partitions(vec![partition]);
+    let request = AlterPartitionReassignmentsRequest::default()
+        .with_timeout_ms(REQUEST_TIMEOUT_MS)
+        .with_topics(vec![topic]);
+    let answer = controller(cluster)?.call(&request, 0)?;
+    let codes = answer
+        .responses
+        .iter()
+        .flat_map(|topic| topic.partitions.iter().map(|said| said.error_code));
+    no_error([answer.error_code].into_iter().chain(codes))
+}
+
+fn ask_to_elect(cluster: &mut Cluster, topic: &str, partition: i32) -> Result<()> {
+    use kafka_protocol::messages::elect_leaders_request::TopicPartitions;
+    let topic = TopicPartitions::default()
+        .with_topic(name(topic))
+        .with_partitions(vec![partition]);
+    let request = ElectLeadersRequest::default()
+        .with_election_type(0)
+        .with_timeout_ms(REQUEST_TIMEOUT_MS)
+        .with_topic_partitions(Some(vec![topic]));
+    let answer = controller(cluster)?.call(&request, 2)?;
+    let codes = answer
+        .replica_election_results
+        .iter()
+        .flat_map(|topic| topic.partition_result.iter().map(|said| said.error_code));
+    no_error([answer.error_code].into_iter().chain(codes))
+}
+
+fn ask_to_delete(cluster: &mut Cluster, topic: &str) -> Result<()> {
+    let request = DeleteTopicsRequest::default()
+        .with_timeout_ms(REQUEST_TIMEOUT_MS)
+        .with_topic_names(vec![name(topic)]);
+    let answer = controller(cluster)?.call(&request, 4)?;
+    no_error(answer.responses.iter().map(|said| said.error_code))
+}
+
+fn no_error(codes: impl Iterator<Item = i16>) -> Result<()> {
+    let refused: Vec<i16> = codes.filter(|code| *code != 0).collect();
+    ensure!(refused.is_empty(), "the controller answers {refused:?}");
+    Ok(())
+}
+
+fn name(topic: &str) -> TopicName {
+    TopicName(StrBytes::from_string(topic.to_owned()))
+}
+
+/// As kafka-configs does it that speaks to ZooKeeper.
+fn allow_unclean(cluster: &Cluster, topic: &str) -> Result<()> {
+    let config = json!({"version": 1, "config": {"unclean.leader.election.enable": "true"}});
+    cluster
+        .zk
+        .set(&format!("/config/topics/{topic}"), &text(&config))?;
+    let notice = json!({"version": 2, "entity_path": format!("topics/{topic}")});
+    cluster
+        .zk
+        .create_sequential("/config/changes/config_change_", &text(&notice))
 }
 
 /// Under Java the role goes to [`JAVA_CONTROLLER`]: the other candidates sleep while it is vacant.
