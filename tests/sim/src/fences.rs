@@ -6,7 +6,7 @@
 //! | what | rule |
 //! |---|---|
 //! | a state is created | leader epoch 0, where there was none |
-//! | a state is changed | leader epoch one higher; for AlterPartition the same leader and leader epoch |
+//! | a state is changed | leader epoch one higher; what a leader asked for: the same leader and leader epoch |
 //! | any state in a request | ZooKeeper held it, under the partition epoch that the request names |
 //! | LeaderAndIsr | goes to a replica; its leader epoch never falls |
 //! | StopReplica | leader epoch −2 exactly for topics being deleted, never −1, else no lower than what the broker was told |
@@ -195,13 +195,12 @@ fn breach_of(performed: &Performed, by_leader: bool) -> Option<&'static str> {
             if *controller_epoch != epoch {
                 return Some("a state was written under another controller's epoch");
             }
-            let holds = if by_leader {
-                leader_and_isr.leader_epoch == before.leader_epoch
-                    && leader_and_isr.leader == before.leader
-            } else {
-                leader_and_isr.leader_epoch == before.leader_epoch.next()
-            };
-            (!holds).then_some("the leader epoch does not follow the one before")
+            let is_next = leader_and_isr.leader_epoch == before.leader_epoch.next();
+            let is_the_leaders_wish = by_leader
+                && leader_and_isr.leader_epoch == before.leader_epoch
+                && leader_and_isr.leader == before.leader;
+            (!is_next && !is_the_leaders_wish)
+                .then_some("the leader epoch does not follow the one before")
         }
         _ => None,
     }
@@ -387,7 +386,8 @@ mod tests {
             (set(2, 6, 3), &None, false, false),
             (set(1, 5, 3), &there, true, true),
             (set(2, 5, 3), &there, true, false),
-            (set(1, 6, 3), &there, true, false),
+            // What the wish brought to its end: a reassignment.
+            (set(1, 6, 3), &there, true, true),
             (create(0), &None, false, true),
             (create(1), &None, false, false),
             (create(0), &there, false, false),

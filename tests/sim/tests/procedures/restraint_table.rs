@@ -289,6 +289,65 @@ pub const NODES: &[Node] = &[
         ],
     },
     Node {
+        path: "/admin/reassign_partitions",
+        when: When::Always,
+        nonsense: Removed,
+        taken: &[],
+        own: &[
+            ("wrong type", r#"{"version":1,"partitions":"t-0"}"#, Removed),
+            (
+                "wrong type within",
+                r#"{"version":1,"partitions":[7,{"topic":"dark","partition":"0","replicas":[1]}]}"#,
+                Removed,
+            ),
+            (
+                "missing field",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0}]}"#,
+                Removed,
+            ),
+            (
+                "duplicate replicas",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[1,1]}]}"#,
+                Removed,
+            ),
+            (
+                "no replicas",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[]}]}"#,
+                Removed,
+            ),
+            (
+                "a negative replica",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[-1]}]}"#,
+                Removed,
+            ),
+            (
+                "a broker that doesn't exist",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[77]}]}"#,
+                Removed,
+            ),
+            (
+                "a klamm",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[1,9]}]}"#,
+                Removed,
+            ),
+            (
+                "topics that don't exist",
+                r#"{"version":1,"partitions":[{"topic":"nowhere","partition":0,"replicas":[1]},{"topic":"dark","partition":9,"replicas":[1]}]}"#,
+                Removed,
+            ),
+            (
+                "unknown version",
+                r#"{"version":99,"partitions":[]}"#,
+                Served,
+            ),
+            (
+                "unknown field",
+                r#"{"version":1,"partitions":[],"x":1}"#,
+                Served,
+            ),
+        ],
+    },
+    Node {
         path: "/admin/delete_topics/nowhere-#",
         when: When::Always,
         nonsense: Served,
