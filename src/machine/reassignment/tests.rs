@@ -429,14 +429,15 @@ fn a_removed_replica_whose_broker_refuses_to_delete_is_named() {
         partitions: vec![(TopicReference::Name(TopicName::new("t")), 0, error)],
     };
     let failed = answer(KafkaError::KAFKA_STORAGE_ERROR);
-    let named = |broker, deleted: &[TopicPartition], response| {
+    let named = |broker, deleted: &[TopicPartition], response: &PartitionErrors| {
         refused_removals(&context, BrokerId(broker), deleted, response)
     };
     assert_eq!(
         named(3, &[t0()], &failed),
         [(t0(), KafkaError::KAFKA_STORAGE_ERROR)]
     );
-    assert_eq!(named(3, &[t0()], &answer(KafkaError::NONE)), []);
+    let deleted = answer(KafkaError::NONE);
+    assert_eq!(named(3, &[t0()], &deleted), []);
     assert_eq!(named(3, &[], &failed), [], "it was only to stop");
     assert_eq!(
         named(1, &[t0()], &failed),
