@@ -107,6 +107,40 @@ impl OnlineChange {
         !in_sync_is_online && found.assignment.replicas.iter().any(is_online)
     }
 
+    /// Whether nobody can be elected, as far as the context can tell. Where something is written, its version tells
+    /// whether the context was right. To leave a partition without a leader writes nothing, so ZooKeeper is asked first:
+    /// leaders below IBP 2.7 write in-sync sets themselves, and one that died may have let somebody in before.
+    fn finds_nobody(
+        &self,
+        context: &ControllerContext,
+        at: &TopicPartition,
+        found: &Partition,
+    ) -> bool {
+        let Some(state) = &found.leadership else {
+            return false;
+        };
+        let replicas = &found.assignment.replicas;
+        let is_online = |id: BrokerId| context.is_replica_online(id, at);
+        let mut in_sync = state.isr.iter();
+        let somebody = match self.strategy {
+            ElectionStrategy::OfflinePartition(_) => {
+                in_sync.any(|id| replicas.contains(id) && is_online(id))
+            }
+            ElectionStrategy::PreferredReplica => {
+                in_sync.any(|id| replicas.first() == Some(id) && is_online(id))
+            }
+            ElectionStrategy::Reassign => {
+                let target = found.assignment.target();
+                in_sync.any(|id| target.contains(id) && is_online(id))
+            }
+            ElectionStrategy::ControlledShutdown => in_sync.any(|id| {
+                !context.shutting_down().contains(&id)
+                    && context.is_replica_online_or_shutting_down(id, at)
+            }),
+        };
+        !somebody
+    }
+
     fn judge(
         &self,
         context: &ControllerContext,
@@ -226,7 +260,7 @@ impl StateChange for OnlineChange {
             }
             let is_unknown = found.leadership.is_none() && found.state != PartitionState::New;
             let is_created = found.leadership.is_none() && found.state == PartitionState::New;
-            if self.round == Round::Again || is_unknown {
+            if self.round == Round::Again || is_unknown || self.finds_nobody(context, at, found) {
                 needs.states.push(at.clone());
             } else if is_created {
                 continue;

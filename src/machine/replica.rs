@@ -171,11 +171,17 @@ impl OfflineChange {
 }
 
 impl StateChange for OfflineChange {
-    fn needs(&self, _context: &ControllerContext) -> Needs {
-        let states = match self.round {
-            Round::First => Vec::new(),
-            Round::Again => self.leaving.iter().map(|(at, _)| at.clone()).collect(),
+    /// Where something is written, its version tells whether the context was right. Where nothing is, ZooKeeper is asked
+    /// first: leaders below IBP 2.7 write in-sync sets themselves, and may have let in who leaves now.
+    fn needs(&self, context: &ControllerContext) -> Needs {
+        let is_read = |(at, brokers): &&(TopicPartition, Vec<BrokerId>)| {
+            let known = context.leadership(at);
+            let is_in_sync =
+                |state: &Committed<LeaderAndIsr>| brokers.iter().any(|id| state.isr.contains(*id));
+            self.round == Round::Again || known.is_some_and(|state| !is_in_sync(state))
         };
+        let states = self.leaving.iter().filter(is_read);
+        let states = states.map(|(at, _)| at.clone()).collect();
         Needs {
             states,
             topic_configs: Vec::new(),

@@ -23,6 +23,7 @@ mod restraint_table;
 mod role;
 mod sanitise;
 mod shutdown;
+mod stale;
 mod sweep;
 mod tokens;
 mod topics;
