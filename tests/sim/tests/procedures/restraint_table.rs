@@ -321,8 +321,8 @@ pub const NODES: &[Node] = &[
                 Removed,
             ),
             (
-                "a broker that doesn't exist",
-                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[77]}]}"#,
+                "a broker that nothing knows",
+                r#"{"version":1,"partitions":[{"topic":"dark","partition":0,"replicas":[66]}]}"#,
                 Removed,
             ),
             (
