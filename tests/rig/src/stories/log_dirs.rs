@@ -30,10 +30,20 @@ pub const FAILED_LOG_DIR: Story = Story {
         fragments: &["log director"],
         reason: "klamm says which broker's log directory failed",
     }],
-    brokers_may_log: &[Listed {
-        fragments: &["KafkaStorageException"],
-        reason: "the directory fails",
-    }],
+    brokers_may_log: &[
+        Listed {
+            fragments: &["KafkaStorageException"],
+            reason: "the directory fails",
+        },
+        Listed {
+            fragments: &["LogDirFailureChannel", "Not a directory"],
+            reason: "the same, where it is noticed first",
+        },
+        Listed {
+            fragments: &["kafka.utils.CoreUtils$", "ClosedChannelException"],
+            reason: "up to 2.4 the logs in it are closed twice",
+        },
+    ],
 };
 
 fn failed_log_dir(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {

@@ -77,6 +77,17 @@ const SESSION_EXPIRED: Listed = Listed {
     reason: "the story keeps klamm from its ZooKeeper for longer than its session",
 };
 
+/// What brokers log where a Java controller led for a moment, with work at hand, and klamm took the role from it.
+const JAVA_AT_WORK_LOSES_ROLE: Listed = Listed {
+    fragments: &["[Controller id=", "written by another controller"],
+    reason: "a Java controller that loses the role in the midst of its work says so of each partition",
+};
+/// The same, told by those who had still to hear of that controller's work.
+const OLD_CONTROLLER_HEARD_LATE: Listed = Listed {
+    fragments: &["UPDATE_METADATA", "from an old controller"],
+    reason: "what a Java controller had queued when it lost the role is refused, as it must be",
+};
+
 /// One story.
 #[derive(Debug, Clone, Copy)]
 pub struct Story {

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::acts::{self, PATIENCE, seconds};
-use super::{Choice, Leading, Pace, Story};
+use super::{Choice, JAVA_AT_WORK_LOSES_ROLE, Leading, OLD_CONTROLLER_HEARD_LATE, Pace, Story};
 use crate::cluster::Cluster;
 use crate::klamm::FIRST_ID;
 use crate::log_rule::Listed;
@@ -39,18 +39,8 @@ pub const REASSIGNMENT: Story = Story {
     tell: reassignment,
     klamm_may_log: &[],
     brokers_may_log: &[
-        Listed {
-            fragments: &[
-                "[Controller id=",
-                "Error completing reassignment",
-                "written by another controller",
-            ],
-            reason: "a Java controller loses the role to klamm in the midst of its failover",
-        },
-        Listed {
-            fragments: &["api=UPDATE_METADATA", "from an old controller"],
-            reason: "the same: what it had queued comes after klamm's",
-        },
+        JAVA_AT_WORK_LOSES_ROLE,
+        OLD_CONTROLLER_HEARD_LATE,
         Listed {
             fragments: &["isr-expiration", "ReplicaNotAvailableException"],
             reason: "up to 2.4 a leader looks for laggards among replicas that it has just been told to forget",
