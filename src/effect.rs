@@ -465,7 +465,7 @@ pub enum Answer {
     /// One entry a topic asked about, in the request's order.
     DeleteTopics(Result<Vec<DeletedTopic>, KafkaError>),
     /// One entry a partition asked about: begun (or done already), or why not.
-    AlterPartitionReassignments(Result<Vec<(TopicPartition, Result<(), ApiError>)>, KafkaError>),
+    AlterPartitionReassignments(Result<Vec<ReassignmentResult>, KafkaError>),
     /// Those asked about that are being reassigned.
     ListPartitionReassignments(Result<Vec<(TopicPartition, ReplicaAssignment)>, KafkaError>),
 }
@@ -494,6 +494,9 @@ pub struct DeletedTopic {
 
 /// What became of one feature that was to be changed.
 pub type FeatureResult = (String, Result<(), ApiError>);
+
+/// What became of one partition that was to be reassigned.
+pub type ReassignmentResult = (TopicPartition, Result<(), ApiError>);
 
 /// What became of one partition that an election was asked for.
 pub type ElectionResult = (TopicPartition, Result<(), ApiError>);

@@ -27,7 +27,9 @@ use klamm_codec::response::encode_response;
 use klamm_codec::{CodecError, Frame, RequestHeader, StrBytes, Uuid};
 
 use super::topic_name;
-use crate::effect::{DeletedTopic, FeatureResult, TopicReference};
+use crate::effect::{
+    DeletedTopic, ElectionResult, FeatureResult, ReassignmentResult, TopicReference,
+};
 use crate::event::{ElectionType, FeatureUpdate, UpgradeType};
 use crate::model::{
     ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicId, TopicName,
@@ -208,7 +210,7 @@ pub(in crate::api) fn elect_leaders_request(
 pub(in crate::api) fn elect_leaders_response(
     header: &RequestHeader,
     asked: &ElectLeaders,
-    answer: Result<Vec<(TopicPartition, Result<(), ApiError>)>, ApiError>,
+    answer: Result<Vec<ElectionResult>, ApiError>,
 ) -> Result<Frame, CodecError> {
     let mut response = ElectLeadersResponse::default();
     let results = match answer {
@@ -264,7 +266,7 @@ pub(in crate::api) fn alter_partition_reassignments_request(
 
 pub(in crate::api) fn alter_partition_reassignments_response(
     header: &RequestHeader,
-    answer: Result<Vec<(TopicPartition, Result<(), ApiError>)>, KafkaError>,
+    answer: Result<Vec<ReassignmentResult>, KafkaError>,
 ) -> Result<Frame, CodecError> {
     let response = AlterPartitionReassignmentsResponse::default().with_error_message(None);
     let response = match answer {

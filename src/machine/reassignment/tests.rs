@@ -118,6 +118,15 @@ fn looked_at(
     Some((planned.kind, planned.to, removed))
 }
 
+/// Name, assignment, in sync, online, and what comes next.
+type Row = (
+    &'static str,
+    ReplicaAssignment,
+    &'static [i32],
+    &'static [i32],
+    Option<(Kind, ReplicaAssignment)>,
+);
+
 #[test]
 fn a_look_finds_the_next_step() {
     let to_34 = assignment(&[3, 4, 1, 2], &[3, 4], &[1, 2]);
@@ -125,8 +134,7 @@ fn a_look_finds_the_next_step() {
     let over_34 = assignment(&[4, 1, 2, 3], &[4, 3], &[1, 2, 3]);
     let over_left = assignment(&[4, 1, 2], &[4], &[1, 2]);
     let settled = |ids: &[i32]| assignment(ids, &[], &[]);
-    type Next = Option<(Kind, ReplicaAssignment)>;
-    let table: Vec<(&str, ReplicaAssignment, &[i32], &[i32], Next)> = vec![
+    let table: Vec<Row> = vec![
         ("nobody caught up", to_34.clone(), &[1, 2], &[], None),
         ("one caught up", to_34.clone(), &[1, 2, 3], &[], None),
         (

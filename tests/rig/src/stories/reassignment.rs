@@ -157,11 +157,11 @@ fn ask(cluster: &Cluster, wanted: &[(TopicPartition, Vec<i32>)]) -> Result<()> {
     cluster.zk.create(NODE, &node(wanted))
 }
 
-/// What the topic's node says of each partition: replicas, and those that are being added.
-fn assignments(
-    cluster: &Cluster,
-    topic: &str,
-) -> Result<BTreeMap<TopicPartition, (Vec<i32>, Vec<i32>)>> {
+/// Replicas, and those that are being added.
+type Assigned = (Vec<i32>, Vec<i32>);
+
+/// What the topic's node says of each partition.
+fn assignments(cluster: &Cluster, topic: &str) -> Result<BTreeMap<TopicPartition, Assigned>> {
     let path = format!("/brokers/topics/{topic}");
     let (data, _) = cluster
         .zk
