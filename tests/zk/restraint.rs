@@ -242,6 +242,13 @@ async fn look(cluster: &Fixture) {
         let text = znode::encode_config_change(entity);
         others.create(&notice, &text, &numbered).await.unwrap();
     }
+    // A broker that comes is held against the finalized features.
+    let (registration, _) = others.get_data("/brokers/ids/2").await.unwrap();
+    others.delete("/brokers/ids/2", None).await.unwrap();
+    others
+        .create("/brokers/ids/2", &registration, &PERSISTENT)
+        .await
+        .unwrap();
     let stat = others.check_stat("/brokers/ids/1").await.unwrap().unwrap();
     let from = Incarnation {
         broker: BrokerId(1),

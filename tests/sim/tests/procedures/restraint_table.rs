@@ -403,7 +403,7 @@ pub const NODES: &[Node] = &[
         ],
     },
     Node {
-        path: "/config/changes/config_change_0000000#",
+        path: "/config/changes/config_change_9000000#",
         when: When::Always,
         nonsense: Named,
         taken: &[],
