@@ -175,8 +175,8 @@ fn name(topic: &str) -> TopicName {
     TopicName(StrBytes::from_string(topic.to_owned()))
 }
 
-/// As kafka-configs does it that speaks to ZooKeeper.
-fn allow_unclean(cluster: &Cluster, topic: &str) -> Result<()> {
+/// As kafka-configs does it that speaks to ZooKeeper. Nothing else shows that the controller has yet to hear of it.
+fn allow_unclean(cluster: &mut Cluster, topic: &str) -> Result<()> {
     let config = json!({"version": 1, "config": {"unclean.leader.election.enable": "true"}});
     cluster
         .zk
@@ -184,7 +184,18 @@ fn allow_unclean(cluster: &Cluster, topic: &str) -> Result<()> {
     let notice = json!({"version": 2, "entity_path": format!("topics/{topic}")});
     cluster
         .zk
-        .create_sequential("/config/changes/config_change_", &text(&notice))
+        .create_sequential("/config/changes/config_change_", &text(&notice))?;
+    let what = format!("every partition of {topic} to be led");
+    cluster
+        .wait(&what, PATIENCE, |cluster| {
+            let states = cluster.zk.states()?;
+            let mut of_topic = states.iter().filter(|(at, _)| at.topic == topic);
+            Ok(match of_topic.find(|(_, state)| state.leader < 0) {
+                None => Seen::Done(()),
+                Some((at, _)) => Seen::Not(format!("{at} is not")),
+            })
+        })
+        .map(drop)
 }
 
 /// Under Java the role goes to [`JAVA_CONTROLLER`]: the other candidates sleep while it is vacant.
