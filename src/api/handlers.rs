@@ -319,7 +319,8 @@ mod tests {
                 61, 65, 66, 68, 69
             ]
         );
-        assert_eq!(with(Duty::NotYet), [19, 20, 37, 43, 45, 46, 51, 57]);
+        assert_eq!(with(Duty::AskForClient), [20, 43, 45, 46, 57]);
+        assert_eq!(with(Duty::NotYet), [19, 37, 51]);
         // SASL on a PLAINTEXT listener, KRaft, the migration to it, telemetry, share groups, and what no release knows.
         assert_eq!(
             with(Duty::Never),

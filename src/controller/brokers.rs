@@ -112,7 +112,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         // 2. The others hear who is alive. 3. The new ones hear everything.
         self.send_update_metadata(&existing, &[]);
         let mut known = self.context.partitions_with_leadership();
-        known.retain(|partition| !self.context.is_queued_for_deletion(&partition.topic));
+        known.retain(|partition| !self.context.is_to_be_forgotten(&partition.topic));
         self.send_update_metadata(&ids, &known);
         // 4. They hear what they host.
         self.probe_replicas_on(&ids);

@@ -157,7 +157,7 @@ impl OfflineChange {
     ) {
         context.put_leadership(at, state);
         put_states(context, at, leaving, ReplicaState::Offline);
-        if !context.is_queued_for_deletion(&at.topic) {
+        if !context.is_to_be_forgotten(&at.topic) {
             batch.add_leader_and_isr(context, recipients, at, false);
         }
     }

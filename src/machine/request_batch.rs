@@ -170,7 +170,7 @@ impl ControllerBrokerRequestBatch {
         found: &Partition,
         state: &Committed<LeaderAndIsr>,
     ) {
-        let leadership = if context.is_queued_for_deletion(&partition.topic) {
+        let leadership = if context.is_to_be_forgotten(&partition.topic) {
             AnnouncedLeadership::DuringDelete(state.clone())
         } else {
             AnnouncedLeadership::Committed(state.clone())

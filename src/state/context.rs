@@ -452,7 +452,19 @@ impl ControllerContext {
         !self.deletion.queued.is_empty() && self.deletion.queued.contains(topic)
     }
 
-    /// Queues a topic; the gauges follow. Queuing it again changes nothing.
+    /// Whether brokers are to forget the topic. One that is to be deleted, but moves, stays known until it has moved: to a
+    /// follower that fetches what its leader's metadata don't know, the leader answers that it doesn't exist, so the
+    /// replica that the deletion waits for would never catch up. Java hides it at once.
+    pub fn is_to_be_forgotten(&self, topic: &TopicName) -> bool {
+        let moves = |found: &Topic| {
+            let mut partitions = found.partitions.values();
+            partitions.any(|partition| partition.assignment.is_being_reassigned())
+        };
+        self.is_queued_for_deletion(topic)
+            && (self.is_deletion_begun(topic) || !self.topic(topic).is_some_and(moves))
+    }
+
+    /// Marks a topic's deletion as begun; the gauges follow. Queuing it again changes nothing.
     pub fn queue_for_deletion(&mut self, topic: &TopicName) {
         self.change_standing(topic, |deletion| {
             deletion.queued.insert(topic.clone());

@@ -22,7 +22,7 @@ pub fn run(given: &Given<'_>) -> Outcome {
     let unsound_before = klamm::state::violations(&context);
     let change = OnlineChange::new(vec![partition()], strategy(given));
     let needs = change.needs(&context);
-    let fetched = fetch(given, &needs);
+    let fetched = fetch(given, &context, &needs);
     let decision = change.decide(&context, &fetched);
     let outcome = outcome(given, &decision);
 
@@ -123,9 +123,9 @@ fn strategy(given: &Given<'_>) -> ElectionStrategy {
     }
 }
 
-/// The topic's configuration, if it is asked for. The context holds the state, so that it isn't.
-fn fetch(given: &Given<'_>, needs: &Needs) -> Fetched {
-    assert!(needs.states.is_empty(), "{needs:?}");
+/// The topic's configuration and state, if they are asked for. The context holds the state as it is, and asks for it only
+/// to be sure that nobody can be elected.
+fn fetch(given: &Given<'_>, context: &ControllerContext, needs: &Needs) -> Fetched {
     let set = |value| {
         Read::Found(ElectionConfig {
             unclean_leader_election_enable: value,
@@ -141,6 +141,13 @@ fn fetch(given: &Given<'_>, needs: &Needs) -> Fetched {
     let mut fetched = Fetched::default();
     for topic in &needs.topic_configs {
         fetched.topic_configs.insert(topic.clone(), config.clone());
+    }
+    for at in &needs.states {
+        let held = context
+            .leadership(at)
+            .cloned()
+            .expect("a state that is known");
+        fetched.states.insert(at.clone(), Read::Found(held));
     }
     fetched
 }

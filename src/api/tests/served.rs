@@ -327,7 +327,7 @@ async fn what_is_not_served_yet_or_never_closes_the_connection() {
         .await;
     node.connect()
         .await
-        .is_closed_on(2, &ElectLeadersRequest::default())
+        .is_closed_on(3, &CreatePartitionsRequest::default())
         .await;
     node.connect()
         .await

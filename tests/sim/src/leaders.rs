@@ -144,7 +144,8 @@ impl World {
         let mut sets = Vec::new();
         for leader in cluster.values().filter(running) {
             for (of, led) in &leader.replicas {
-                if led.leader != leader.id {
+                // Of what its clients don't know a leader tells followers that it doesn't exist.
+                if led.leader != leader.id || !leader.cache.contains_key(of) {
                     continue;
                 }
                 let fetches = |id: &BrokerId| {

@@ -42,6 +42,14 @@ pub const REASSIGNMENT: Story = Story {
         JAVA_AT_WORK_LOSES_ROLE,
         OLD_CONTROLLER_HEARD_LATE,
         Listed {
+            fragments: &[
+                "[Controller id=",
+                "to NewReplica failed",
+                "NonExistentReplica",
+            ],
+            reason: "a Java controller that takes over in the midst of a reassignment knows the new replicas as old ones",
+        },
+        Listed {
             fragments: &["isr-expiration", "ReplicaNotAvailableException"],
             reason: "up to 2.4 a leader looks for laggards among replicas that it has just been told to forget",
         },
