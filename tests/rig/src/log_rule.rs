@@ -32,6 +32,10 @@ pub const UNDER_JAVA: &[Listed] = &[
         "1.1 to 2.0: a broker that lost the race for a vacant /controller says so as ERROR, whoever won",
     ),
     listed(
+        &["UPDATE_METADATA", "from an old controller"],
+        "what a Java controller had still to send when it lost the role is refused, as it must be",
+    ),
+    listed(
         &["ReplicaFetcher", "Error for partition", "at offset"],
         "up to 2.8 a fetcher that asks a moment before or after a change of leader logs the refusal as ERROR",
     ),

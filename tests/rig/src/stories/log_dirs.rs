@@ -40,8 +40,8 @@ pub const FAILED_LOG_DIR: Story = Story {
             reason: "the same, where it is noticed first",
         },
         Listed {
-            fragments: &["kafka.utils.CoreUtils$", "ClosedChannelException"],
-            reason: "up to 2.4 the logs in it are closed twice",
+            fragments: &["ClosedChannelException"],
+            reason: "the lock on the directory is released twice, the second time as the broker stops",
         },
     ],
 };

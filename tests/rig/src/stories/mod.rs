@@ -82,12 +82,6 @@ const JAVA_AT_WORK_LOSES_ROLE: Listed = Listed {
     fragments: &["[Controller id=", "written by another controller"],
     reason: "a Java controller that loses the role in the midst of its work says so of each partition",
 };
-/// The same, told by those who had still to hear of that controller's work.
-const OLD_CONTROLLER_HEARD_LATE: Listed = Listed {
-    fragments: &["UPDATE_METADATA", "from an old controller"],
-    reason: "what a Java controller had queued when it lost the role is refused, as it must be",
-};
-
 /// One story.
 #[derive(Debug, Clone, Copy)]
 pub struct Story {
@@ -149,6 +143,16 @@ impl Choice {
             leading: self.leading,
             ..ClusterPlan::new(brokers, ibp)
         }
+    }
+
+    /// A plan with one broker, the newest of those chosen, or `version`.
+    pub fn plan_of_one(&self, version: KafkaVersion) -> ClusterPlan {
+        let chosen = self.brokers.iter().flatten().max();
+        let one = Self {
+            brokers: None,
+            ..self.clone()
+        };
+        one.plan_or(&[chosen.copied().unwrap_or(version)])
     }
 
     /// One broker of each era in one cluster, unless chosen otherwise.

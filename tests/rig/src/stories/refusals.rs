@@ -119,7 +119,7 @@ pub const SECURED_BROKERS: Story = Story {
     baseline: false,
     plan: |choice| {
         choice
-            .plan_or(&[KafkaVersion::V3_9_2])
+            .plan_of_one(KafkaVersion::V3_9_2)
             .with_property("listeners", "PLAINTEXT://{ip}:9092,SASL_PLAINTEXT://{ip}:9082")
             .with_property("sasl.enabled.mechanisms", "PLAIN")
             .with_property(

@@ -56,9 +56,10 @@ pub const ZOOKEEPER_3_4: Story = Story {
     about: "on ZooKeeper 3.4, which cannot take klamm's transactions, klamm refuses to start and writes nothing",
     pace: Pace::Quick,
     baseline: false,
-    plan: |choice| {
-        choice
-            .plan_or(&[KafkaVersion::V1_1_1])
+    // Whatever is chosen: brokers of a release whose ZooKeeper it was.
+    plan: |_| {
+        Choice::default()
+            .plan_of_one(KafkaVersion::V1_1_1)
             .with_zookeeper(KafkaVersion::V1_1_1)
     },
     tell: |teller, cluster| {
