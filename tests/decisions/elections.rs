@@ -143,11 +143,9 @@ fn fetch(given: &Given<'_>, context: &ControllerContext, needs: &Needs) -> Fetch
         fetched.topic_configs.insert(topic.clone(), config.clone());
     }
     for at in &needs.states {
-        let held = context
-            .leadership(at)
-            .cloned()
-            .expect("a state that is known");
-        fetched.states.insert(at.clone(), Read::Found(held));
+        let held = context.leadership(at).cloned();
+        let read = held.map_or(Read::Missing, Read::Found);
+        fetched.states.insert(at.clone(), read);
     }
     fetched
 }
