@@ -14,7 +14,7 @@ use crate::stories::Leading;
 use crate::teller::Told;
 
 /// What a cluster of the rig needs at most to come to rest, on a machine that is busy with other things.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 /// Topics that carry traffic, with their partitions; all have three replicas.
 pub const TOPICS: [(&str, usize); 2] = [("orders", 6), ("payments", 4)];
 const RECORDS_PER_SECOND: u32 = 300;
