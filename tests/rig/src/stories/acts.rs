@@ -96,8 +96,18 @@ pub fn busiest_broker(cluster: &mut Cluster) -> Result<i32> {
         .context("no broker leads anything")
 }
 
+/// Whoever else is to lead must be in sync: on a slow machine followers of new partitions take longer to be told of them
+/// than their leader waits for them. Where another broker is down nobody can wait for that.
+fn others_are_in_sync(cluster: &mut Cluster) -> Result<()> {
+    if cluster.answering_brokers().len() == cluster.brokers.len() {
+        cluster.wait_isr_full(PATIENCE)?;
+    }
+    Ok(())
+}
+
 /// `id` is killed with SIGKILL: as soon as ZooKeeper has noticed, every partition is led again, and traffic flows.
 pub fn kill_broker(cluster: &mut Cluster, id: i32) -> Result<Told> {
+    others_are_in_sync(cluster)?;
     let started = Instant::now();
     let zk = cluster.zk.clone();
     let led_before = cluster
@@ -145,6 +155,7 @@ pub fn return_broker(cluster: &mut Cluster, id: i32) -> Result<Told> {
 
 /// `id` is stopped with SIGTERM: it hands over all it leads first, so that no partition is ever without a leader.
 pub fn stop_gently(cluster: &mut Cluster, id: i32) -> Result<Told> {
+    others_are_in_sync(cluster)?;
     let started = Instant::now();
     let zk = cluster.zk.clone();
     let watch = cluster.watch_leaders();
