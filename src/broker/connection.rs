@@ -6,6 +6,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,9 @@ use crate::observe::{CaptureTap, TappedConnection};
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 /// An idle connection is probed after so long, and then as often.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How long the socket is still read when a request's time is up. Who was paused (SIGSTOP, a virtual machine that moved)
+/// finds its timers run out before it has looked at its sockets, and would blame a broker that answered long ago.
+const LAST_LOOK: Duration = Duration::from_millis(100);
 
 /// A registration without the listener that we would dial.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -158,7 +162,11 @@ impl Connection {
     ) -> Result<Bytes, ConnectionError> {
         let request = self.pending.register(key, version, ())?;
         let frame = encode(request.correlation_id, &self.client_id)?;
-        let answered = timeout(within, self.write_and_read(request, frame)).await;
+        let mut exchanged = pin!(self.write_and_read(request, frame));
+        let answered = match timeout(within, &mut exchanged).await {
+            Ok(answered) => Ok(answered),
+            Err(_) => timeout(LAST_LOOK, &mut exchanged).await,
+        };
         answered.map_err(|_| ConnectionError::NoAnswer {
             message: Message::request(key, version),
             within_ms: within.as_millis() as u64,
@@ -324,6 +332,41 @@ mod tests {
         );
         let nobody = timeout(Duration::from_millis(50), listener.accept()).await;
         assert!(nobody.is_err(), "a connection was made in the clear");
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_there_when_time_is_up_counts() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = Endpoint {
+            listener: "INTERNAL".into(),
+            host: "127.0.0.1".into(),
+            port: listener.local_addr().unwrap().port().into(),
+            security_protocol: SecurityProtocol::Plaintext,
+        };
+        let broker = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let length = stream.read_i32().await.unwrap();
+            let mut request = vec![0; length as usize];
+            stream.read_exact(&mut request).await.unwrap();
+            // Key and version go before the correlation id; an answer is that id and no more.
+            let answer = [&4i32.to_be_bytes()[..], &request[4..8]].concat();
+            stream.write_all(&answer).await.unwrap();
+            stream
+        });
+        let setup_timeout = Duration::from_secs(5);
+        let mut connection = Connection::open(
+            &endpoint,
+            &"7".into(),
+            setup_timeout,
+            &CaptureTap::default(),
+        )
+        .await
+        .unwrap();
+        let up_at_once = Duration::ZERO;
+        let (key, version) = (ApiKey::API_VERSIONS, wire::API_VERSIONS_VERSION);
+        let exchanged = connection.exchange(key, version, up_at_once, wire::api_versions);
+        exchanged.await.unwrap();
+        broker.await.unwrap();
     }
 
     #[tokio::test]

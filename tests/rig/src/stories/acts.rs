@@ -45,6 +45,11 @@ pub fn takes_over(cluster: &Cluster) -> &'static str {
 
 /// klamm is started and takes the role from the Java controller; no partition is ever without a leader.
 pub fn takeover(cluster: &mut Cluster) -> Result<Told> {
+    takeover_with(cluster, &[])
+}
+
+/// [`takeover`] by a klamm that is started with these overrides.
+pub fn takeover_with(cluster: &mut Cluster, overrides: &[(&str, &str)]) -> Result<Told> {
     if cluster.plan.leading == Leading::Java {
         return java_leads(cluster);
     }
@@ -53,7 +58,7 @@ pub fn takeover(cluster: &mut Cluster) -> Result<Told> {
         .controller_epoch()?
         .context("the cluster has no controller epoch")?;
     let watch = cluster.watch_leaders();
-    cluster.start_klamm(FIRST_ID, &[])?;
+    cluster.start_klamm(FIRST_ID, overrides)?;
     let role = cluster.wait_controller(FIRST_ID, PATIENCE)?;
     let led = cluster.wait_all_led(PATIENCE)?;
     let after = cluster

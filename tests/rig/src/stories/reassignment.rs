@@ -52,6 +52,13 @@ pub const REASSIGNMENT: Story = Story {
             fragments: &["isr-expiration", "ReplicaNotAvailableException"],
             reason: "up to 2.4 a leader looks for laggards among replicas that it has just been told to forget",
         },
+        Listed {
+            fragments: &[
+                "isr-expiration",
+                "NotLeaderOrFollowerException: Replica with id",
+            ],
+            reason: "the same, as 2.5 to 2.8 put it",
+        },
     ],
 };
 

@@ -30,9 +30,14 @@ pub const ZOMBIE: Story = Story {
 /// Topics that klamm is just creating when it falls asleep, and their partitions.
 const UNDER_WAY: (usize, usize) = (40, 5);
 
+/// So that its requests' time is up when it wakes: it must read the answers that came meanwhile, and blame no broker.
+const SHORTER_THAN_ITS_SLEEP: (&str, &str) = ("controller.socket.timeout.ms", "5000");
+
 fn zombie(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
     teller.step("traffic flows", || acts::start_traffic(cluster))?;
-    teller.step(acts::takes_over(cluster), || acts::takeover(cluster))?;
+    teller.step(acts::takes_over(cluster), || {
+        acts::takeover_with(cluster, &[SHORTER_THAN_ITS_SLEEP])
+    })?;
     let term = cluster
         .zk
         .controller()?
