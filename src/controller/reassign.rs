@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use super::{KafkaController, log};
 use crate::effect::{
-    Answer, PartitionErrors, Read, ReassignmentZnode, ReplyTo, ZkOutcome, ZkWrite,
+    Answer, PartitionErrors, Read, ReassignmentZnode, ReplyTo, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
 use crate::machine::reassignment::{
@@ -25,7 +25,8 @@ use crate::machine::replica::OfflineChange;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::sanitise::{self, Load};
 use crate::model::{
-    ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicName, TopicPartition,
+    ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicId, TopicName,
+    TopicPartition,
 };
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -40,6 +41,13 @@ const REWRITE_NODE_MS: u64 = 1_000;
 
 /// A partition and the assignment that its topic's node is to hold.
 type Wanted = (TopicPartition, ReplicaAssignment);
+
+/// What came of writing topics' nodes once, where they were not written.
+#[derive(Default)]
+struct TopicsTried {
+    refused: Vec<(TopicName, String)>,
+    changed_meanwhile: Vec<TopicName>,
+}
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Every way out answers.
@@ -472,64 +480,63 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let mut failed = BTreeMap::new();
         let mut pending: Vec<TopicName> = by_topic.keys().cloned().collect();
         while !pending.is_empty() {
-            let reads = self.ports.zk.topics(&pending).await?;
-            let (mut writes, mut written) = (Vec::new(), Vec::new());
-            for (topic, read) in pending.drain(..).zip(reads) {
-                let changes = by_topic.get(&topic).map(Vec::as_slice).unwrap_or_default();
-                let mut fail = |why: String| {
-                    failed.extend(changes.iter().map(|(at, _)| (at.clone(), why.clone())));
-                };
-                let mut znode = match read {
-                    Read::Found(znode) => znode,
-                    Read::Missing => {
-                        fail(format!("/brokers/topics/{topic} is gone"));
-                        continue;
-                    }
-                    Read::Broken(why) => {
-                        fail(why);
-                        continue;
-                    }
-                };
-                let before = (znode.partitions.clone(), znode.topic_id);
-                for (at, assignment) in changes {
-                    znode.partitions.insert(at.partition, assignment.clone());
-                }
-                // An old tool may have wiped it (KAFKA-14190).
-                let known = self.context.topic(&topic).and_then(|found| found.id);
-                znode.topic_id = znode.topic_id.or(known);
-                if (&znode.partitions, znode.topic_id) != (&before.0, before.1) {
-                    written.push((topic.clone(), znode.version, znode.topic_id));
-                    writes.push(ZkWrite::SetTopic { topic, znode });
-                }
-            }
-            let outcomes = if writes.is_empty() {
-                Vec::new()
-            } else {
-                self.ports.zk.write(&self.term()?, &writes).await?
-            };
-            for ((topic, read_version, id), outcome) in written.into_iter().zip(outcomes) {
-                let why = match outcome {
-                    ZkOutcome::Written { version } => {
-                        // Otherwise there is something else in the node that nobody has looked at.
-                        let known = self.context.topic(&topic).map(|found| found.znode_version);
-                        if known == Some(read_version) {
-                            self.context.put_topic(&topic, id, version);
-                        }
-                        continue;
-                    }
-                    ZkOutcome::VersionConflict => {
-                        pending.push(topic);
-                        continue;
-                    }
-                    ZkOutcome::Missing => format!("/brokers/topics/{topic} is gone"),
-                    ZkOutcome::Refused(why) => why,
-                    ZkOutcome::AlreadyExists => format!("/brokers/topics/{topic} exists already"),
-                };
+            let tried = self.write_topics(&by_topic, &pending).await?;
+            for (topic, why) in tried.refused {
                 let changes = by_topic.get(&topic).map(Vec::as_slice).unwrap_or_default();
                 failed.extend(changes.iter().map(|(at, _)| (at.clone(), why.clone())));
             }
+            pending = tried.changed_meanwhile;
         }
         Ok(failed)
+    }
+
+    async fn write_topics(
+        &mut self,
+        by_topic: &BTreeMap<TopicName, Vec<&Wanted>>,
+        topics: &[TopicName],
+    ) -> Result<TopicsTried, ZkFault> {
+        let reads = self.ports.zk.topics(topics).await?;
+        let mut tried = TopicsTried::default();
+        let (mut writes, mut written) = (Vec::new(), Vec::new());
+        for (topic, read) in topics.iter().zip(reads) {
+            let changes = by_topic.get(topic).map(Vec::as_slice).unwrap_or_default();
+            let known_id = self.context.topic(topic).and_then(|found| found.id);
+            match with_assignments(topic, read, changes, known_id) {
+                Ok(Some(znode)) => {
+                    written.push((topic.clone(), znode.version, znode.topic_id));
+                    let topic = topic.clone();
+                    writes.push(ZkWrite::SetTopic { topic, znode });
+                }
+                Ok(None) => {}
+                Err(why) => tried.refused.push((topic.clone(), why)),
+            }
+        }
+        if writes.is_empty() {
+            return Ok(tried);
+        }
+        let outcomes = self.ports.zk.write(&self.term()?, &writes).await?;
+        for ((topic, read_version, id), outcome) in written.into_iter().zip(outcomes) {
+            match outcome {
+                ZkOutcome::Written { version } => {
+                    // Otherwise there is something else in the node that nobody has looked at.
+                    let known = self.context.topic(&topic).map(|found| found.znode_version);
+                    if known == Some(read_version) {
+                        self.context.put_topic(&topic, id, version);
+                    }
+                }
+                ZkOutcome::VersionConflict => tried.changed_meanwhile.push(topic),
+                ZkOutcome::Missing => {
+                    let why = is_gone(&topic);
+                    tried.refused.push((topic, why));
+                }
+                ZkOutcome::Refused(why) => tried.refused.push((topic, why)),
+                ZkOutcome::AlreadyExists => {
+                    let why = format!("/brokers/topics/{topic} exists already");
+                    tried.refused.push((topic, why));
+                }
+            }
+        }
+        Ok(tried)
     }
 
     fn announce_completed(&mut self, completed: &[TopicPartition]) {
@@ -715,6 +722,32 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let moving = self.refresh(self.moving()).await?;
         self.on_in_sync_sets_changed(&moving).await
     }
+}
+
+fn is_gone(topic: &TopicName) -> String {
+    format!("/brokers/topics/{topic} is gone")
+}
+
+/// The node as it was read, with these assignments in it; `None` where it holds them already, and why not where it can't.
+fn with_assignments(
+    topic: &TopicName,
+    read: Read<TopicZnode>,
+    changes: &[&Wanted],
+    known_id: Option<TopicId>,
+) -> Result<Option<TopicZnode>, String> {
+    let mut znode = match read {
+        Read::Found(znode) => znode,
+        Read::Missing => return Err(is_gone(topic)),
+        Read::Broken(why) => return Err(why),
+    };
+    let before = (znode.partitions.clone(), znode.topic_id);
+    for (at, assignment) in changes {
+        znode.partitions.insert(at.partition, assignment.clone());
+    }
+    // An old tool may have wiped it (KAFKA-14190).
+    znode.topic_id = znode.topic_id.or(known_id);
+    let differs = (&znode.partitions, znode.topic_id) != (&before.0, before.1);
+    Ok(differs.then_some(znode))
 }
 
 /// The first names and how many more: a line must stay readable at ten thousand partitions.

@@ -278,7 +278,17 @@ impl Events {
     }
 
     pub fn seen(&self) -> Vec<ControllerEvent> {
-        self.log.lock().unwrap().clone()
+        self.seen_since(0)
+    }
+
+    /// What came after the first `taken`.
+    pub fn seen_since(&self, taken: usize) -> Vec<ControllerEvent> {
+        self.log
+            .lock()
+            .unwrap()
+            .get(taken..)
+            .unwrap_or_default()
+            .to_vec()
     }
 
     pub fn forget(&self) {

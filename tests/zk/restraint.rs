@@ -1,6 +1,7 @@
 //! Restraint under bad input on genuine servers: the product's own controller over `klamm::zk`, with brokers that only
 //! answer the survey. Must never decide what is right: the rows and their outcomes are those of the simulated procedures.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -59,9 +60,35 @@ impl Replies for Nobody {
     fn publish(&mut self, _snapshot: ControllerSnapshot) {}
 }
 
-/// The system's clock; timers ring when the test takes the next event.
-struct Timers {
+/// The system's clock, which the test can put forward.
+#[derive(Clone)]
+struct Time {
     began: Instant,
+    ahead_ms: Arc<AtomicU64>,
+}
+
+impl Time {
+    fn begin() -> Time {
+        Time {
+            began: Instant::now(),
+            ahead_ms: Arc::default(),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        let passed_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap();
+        passed_ms + self.ahead_ms.load(Ordering::Relaxed)
+    }
+
+    fn put_forward(&self, by: Duration) {
+        let by_ms = u64::try_from(by.as_millis()).unwrap();
+        self.ahead_ms.fetch_add(by_ms, Ordering::Relaxed);
+    }
+}
+
+/// Timers ring when the test takes the next event.
+struct Timers {
+    time: Time,
     events: Arc<Events>,
     waiting: Arc<Mutex<Vec<(u64, ControllerEvent)>>>,
     ids: u8,
@@ -69,7 +96,7 @@ struct Timers {
 
 impl Clock for Timers {
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap()
+        self.time.now_ms()
     }
 
     fn unix_time_ms(&self) -> i64 {
@@ -97,20 +124,20 @@ struct Node {
     controller: KafkaController<ZkClient, Answering, Nobody, Timers>,
     events: Arc<Events>,
     taken: usize,
-    began: Instant,
+    time: Time,
     waiting: Arc<Mutex<Vec<(u64, ControllerEvent)>>>,
 }
 
 impl Node {
     fn over(cluster: &Fixture) -> Node {
-        let began = Instant::now();
+        let time = Time::begin();
         let waiting = Arc::default();
         let ports = Ports {
             zk: cluster.zk.clone(),
             brokers: Answering(Arc::clone(&cluster.events)),
             replies: Nobody,
             clock: Timers {
-                began,
+                time: time.clone(),
                 events: Arc::clone(&cluster.events),
                 waiting: Arc::clone(&waiting),
                 ids: 0,
@@ -132,14 +159,14 @@ impl Node {
             controller: KafkaController::new(settings, ports),
             events: Arc::clone(&cluster.events),
             taken: 0,
-            began,
+            time,
             waiting,
         }
     }
 
     /// Processes what waits now.
     async fn work(&mut self) {
-        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap();
+        let now_ms = self.time.now_ms();
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap());
         for (due_ms, event) in waiting {
             match due_ms <= now_ms {
@@ -148,7 +175,7 @@ impl Node {
             }
         }
         loop {
-            let waiting = self.events.seen().split_off(self.taken);
+            let waiting = self.events.seen_since(self.taken);
             if waiting.is_empty() {
                 return;
             }
@@ -289,14 +316,7 @@ async fn epoch(cluster: &Fixture) -> String {
 async fn holds(cluster: &Fixture, node: &mut Node, heard: &Heard, row: &Row) {
     let about = format!("{} ({})", row.path, row.what);
     write(cluster, &row.path, &row.content).await;
-    look(cluster).await;
-    let topic = format!("healthy-{}", row.number);
-    let path = format!("/brokers/topics/{topic}");
-    write(cluster, &path, br#"{"version":1,"partitions":{"0":[1,2]}}"#).await;
-    node.until(&format!("a healthy topic beside {about}"), async || {
-        is_led(cluster, &topic).await
-    })
-    .await;
+    leads_beside(cluster, node, &format!("healthy-{}", row.number), &about).await;
     node.until(&format!("the outcome of {about}"), async || {
         let is_there = cluster
             .others
@@ -310,6 +330,19 @@ async fn holds(cluster: &Fixture, node: &mut Node, heard: &Heard, row: &Row) {
             Outcome::Served => !is_there,
             Outcome::Taken => is_there,
         }
+    })
+    .await;
+    assert!(node.is_active(), "{about}");
+    assert_eq!(epoch(cluster).await, "1", "{about}");
+}
+
+/// A topic that is created now is led, in the first term.
+async fn leads_beside(cluster: &Fixture, node: &mut Node, topic: &str, about: &str) {
+    look(cluster).await;
+    let path = format!("/brokers/topics/{topic}");
+    write(cluster, &path, br#"{"version":1,"partitions":{"0":[1,2]}}"#).await;
+    node.until(&format!("a healthy topic beside {about}"), async || {
+        is_led(cluster, topic).await
     })
     .await;
     assert!(node.is_active(), "{about}");
@@ -335,10 +368,17 @@ async fn every_row_holds(server: &'static str) {
         node.work().await;
         tokio::task::yield_now().await;
     }
-    let all = rows();
-    for row in all.iter().filter(|row| row.node.when == When::Always) {
+    let mut all = rows();
+    all.retain(|row| row.node.when == When::Always);
+    for row in &all {
         holds(&cluster, &mut node, &heard, row).await;
     }
+    for row in &all {
+        write(&cluster, &row.path, &row.content).await;
+    }
+    leads_beside(&cluster, &mut node, "healthy-together", "all rows together").await;
+    node.time.put_forward(Duration::from_secs(60));
+    leads_beside(&cluster, &mut node, "healthy-later", "all, a minute later").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

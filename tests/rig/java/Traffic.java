@@ -29,6 +29,8 @@ public final class Traffic {
     private static final List<TopicPartition> PARTITIONS = new CopyOnWriteArrayList<>();
     private static final ConcurrentLinkedQueue<String> TOPICS_TO_LOOK_UP = new ConcurrentLinkedQueue<>();
     private static volatile boolean producing = true;
+    // A record by itself costs a request of the producer, of each follower and of each reader: in bursts, two cores bear it.
+    private static final int BURSTS_PER_SECOND = 10;
 
     public static void main(String[] args) throws Exception {
         String bootstrap = args[0];
@@ -72,10 +74,11 @@ public final class Traffic {
         config.put("key.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         config.put("value.serializer", "org.apache.kafka.common.serialization.StringSerializer");
         Map<TopicPartition, Long> next = new HashMap<>();
-        long pauseNanos = 1_000_000_000L / recordsPerSecond;
+        long pauseNanos = 1_000_000_000L / BURSTS_PER_SECOND;
+        int burst = Math.max(1, recordsPerSecond / BURSTS_PER_SECOND);
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config)) {
             long due = System.nanoTime();
-            for (int turn = 0; producing; turn++) {
+            for (int turn = 0; producing; ) {
                 for (String topic = TOPICS_TO_LOOK_UP.poll(); topic != null; topic = TOPICS_TO_LOOK_UP.poll()) {
                     lookUp(producer, topic);
                 }
@@ -83,9 +86,11 @@ public final class Traffic {
                     Thread.sleep(10);
                     continue;
                 }
-                TopicPartition partition = PARTITIONS.get(turn % PARTITIONS.size());
-                long number = next.merge(partition, 1L, Long::sum);
-                send(producer, partition, Long.toString(number));
+                for (int sent = 0; sent < burst; sent++, turn++) {
+                    TopicPartition partition = PARTITIONS.get(turn % PARTITIONS.size());
+                    long number = next.merge(partition, 1L, Long::sum);
+                    send(producer, partition, Long.toString(number));
+                }
                 due = Math.max(due + pauseNanos, System.nanoTime() - 1_000_000_000L);
                 long aheadNanos = due - System.nanoTime();
                 if (aheadNanos > 1_000_000) {

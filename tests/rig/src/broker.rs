@@ -125,17 +125,17 @@ impl Broker {
         self.process.restart()
     }
 
-    /// Changes `inter.broker.protocol.version` in its configuration, which it reads at its next start.
+    /// Changes a line of its configuration, which it reads at its next start.
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn set_ibp(&self, ibp: Ibp) -> Result<()> {
-        const KEY: &str = "inter.broker.protocol.version=";
+    pub fn set_property(&self, key: &str, value: &str) -> Result<()> {
         let path = &self.config;
         let text =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let lines = text.lines().map(|line| match line.starts_with(KEY) {
-            true => format!("{KEY}{ibp}\n"),
+        let begins = format!("{key}=");
+        let lines = text.lines().map(|line| match line.starts_with(&begins) {
+            true => format!("{begins}{value}\n"),
             false => format!("{line}\n"),
         });
         fs::write(path, lines.collect::<String>())
@@ -171,6 +171,11 @@ pub fn port(id: i32) -> u16 {
 /// The port of the tap on broker `id`.
 pub fn tap_port(id: i32) -> u16 {
     port(id) + 500
+}
+
+/// The port of a listener that broker `id` opens while it runs.
+pub fn opened_port(id: i32) -> u16 {
+    port(id) + 700
 }
 
 fn properties(run: &Run, address: &str, plan: &BrokerPlan) -> String {

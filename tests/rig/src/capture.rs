@@ -121,9 +121,9 @@ impl Recording {
         println!("{}: {}", teller::bold(self.name), cluster.described());
         let logs = cluster.run.logs().display().to_string();
         for step in [BEFORE, STEPS, LAST].into_iter().flatten() {
-            let took = play_step(&mut cluster, *step, Leading::Java, &tape)
+            let done = play_step(&mut cluster, *step, Leading::Java, &tape)
                 .with_context(|| format!("the logs: {logs}"))?;
-            let took = teller::dim(&format!("{:>7.2} s", took.as_secs_f64()));
+            let took = teller::dim(&format!("{:>7.2} s", done.took.as_secs_f64()));
             println!("  {took} {step}");
         }
         Ok(tape.entries())

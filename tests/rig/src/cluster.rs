@@ -72,6 +72,8 @@ pub struct Cluster {
     taps: Vec<Tap>,
     /// Topics whose names begin so are broken on purpose; nobody waits for them.
     pub overlooked: Option<&'static str>,
+    /// Brokers that run without any of their replicas, because the directory of their logs fails.
+    pub failed_logs: BTreeSet<i32>,
     pub klamms: BTreeMap<i32, Klamm>,
     pub brokers: BTreeMap<i32, Broker>,
     pub zookeeper: ZooKeeper,
@@ -99,6 +101,7 @@ impl Cluster {
             proxy: None,
             taps: Vec::new(),
             overlooked: None,
+            failed_logs: BTreeSet::new(),
             klamms: BTreeMap::new(),
             brokers: BTreeMap::new(),
             zookeeper,

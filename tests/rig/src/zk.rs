@@ -66,6 +66,15 @@ pub struct Registration {
     pub json: Value,
 }
 
+impl Registration {
+    /// Its endpoints as they are registered: `NAME://host:port`.
+    pub fn endpoints(&self) -> Vec<String> {
+        let listed = self.json.get("endpoints").and_then(Value::as_array);
+        let texts = listed.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    }
+}
+
 /// `/brokers/topics/T/partitions/P/state`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionState {

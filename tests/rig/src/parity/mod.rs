@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::cluster::Cluster;
 use crate::script::settle::settle;
-use crate::script::{self, BEFORE, LAST, SINCE_2_4, STEPS, Step};
+use crate::script::{self, BEFORE, DUTIES, LAST, SINCE_2_4, SINCE_IBP_2_7, STEPS, Step};
 use crate::stories::Leading;
 use crate::tap::Tape;
 use crate::teller;
@@ -93,7 +93,11 @@ fn play(brokers: &[KafkaVersion], ibp: Ibp, leading: Leading) -> Result<Playing>
         Leading::Klamm => ("parity-klamm", "klamm"),
     };
     let tape = Tape::default();
-    let mut cluster = Cluster::start(label, script::plan(brokers, ibp, &tape)?)?;
+    let plan = script::plan(brokers, ibp, &tape)?
+        // There may be delegation tokens, and whose time is up is looked for every second.
+        .with_property("delegation.token.master.key", "parity")
+        .with_property("delegation.token.expiry.check.interval.ms", "1000");
+    let mut cluster = Cluster::start(label, plan)?;
     println!("{}: {}", teller::bold(who), cluster.described());
     let logs = cluster.run.logs().display().to_string();
     play_on(&mut cluster, leading, &tape).with_context(|| format!("under {who}; the logs: {logs}"))
@@ -104,14 +108,21 @@ fn play_on(cluster: &mut Cluster, leading: Leading, tape: &Tape) -> Result<Playi
         play_step(cluster, *step, Leading::Java, tape)?;
     }
     let mut rests = Vec::new();
-    for step in STEPS.iter().chain(SINCE_2_4).chain(LAST) {
+    let since_ibp_2_7 = match cluster.plan.ibp >= Ibp::new(2, 7) {
+        true => SINCE_IBP_2_7,
+        false => &[],
+    };
+    let steps = [STEPS, SINCE_2_4, DUTIES, since_ibp_2_7, LAST];
+    for step in steps.into_iter().flatten() {
         let origin = Origin::of(cluster)?;
-        let took = play_step(cluster, *step, leading, tape)?;
+        let Done { took, answer } = play_step(cluster, *step, leading, tape)?;
         println!(
             "  {} {step}",
             teller::dim(&format!("{:>7.2} s", took.as_secs_f64()))
         );
-        rests.push((took, snapshot::snapshot(cluster, &origin)?));
+        let mut seen = snapshot::snapshot(cluster, &origin)?;
+        seen.extend(answer.map(|said| ("the controller's answer".to_owned(), said)));
+        rests.push((took, seen));
     }
     let traces = trace::trace(&tape.entries())?;
     let steps = traces.into_iter().skip(BEFORE.len()).zip(rests);
@@ -122,21 +133,29 @@ fn play_on(cluster: &mut Cluster, leading: Leading, tape: &Tape) -> Result<Playi
     })
 }
 
-/// Plays one step and waits until the cluster is at rest; returns how long that took.
+/// What came of a step.
+#[derive(Debug)]
+pub struct Done {
+    /// Until the cluster was at rest.
+    pub took: Duration,
+    /// What the controller answered where it was asked.
+    pub answer: Option<String>,
+}
+
+/// Plays one step and waits until the cluster is at rest.
 ///
 /// # Errors
 /// When it cannot be done or does not come to rest.
-pub fn play_step(
-    cluster: &mut Cluster,
-    step: Step,
-    leading: Leading,
-    tape: &Tape,
-) -> Result<Duration> {
+pub fn play_step(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) -> Result<Done> {
     let started = Instant::now();
-    script::play::play(cluster, step, leading, tape).with_context(|| step.to_string())?;
+    let answer =
+        script::play::play(cluster, step, leading, tape).with_context(|| step.to_string())?;
     let done = started.elapsed();
     let rest = settle(cluster, tape).with_context(|| step.to_string())?;
-    Ok(done + rest)
+    Ok(Done {
+        took: done + rest,
+        answer,
+    })
 }
 
 impl Comparison {

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
 use crate::cluster::Cluster;
+use crate::script::OPENED_LISTENER;
 use crate::wire;
 use crate::zk::TopicPartition;
 
@@ -74,6 +75,13 @@ pub fn snapshot(cluster: &mut Cluster, origin: &Origin) -> Result<Snapshot> {
             format!("clients of broker {id} about the controller"),
             controller,
         );
+        if let Some(opened) = opened_listener(cluster, id)? {
+            let nodes = wire::view(&opened).with_context(|| format!("broker {id} at {opened}"))?;
+            seen.insert(
+                format!("clients of broker {id} at its opened listener about nodes"),
+                format!("{:?}", nodes.nodes),
+            );
+        }
         for (partition, leader) in &view.leaders {
             let told = format!(
                 "leader {leader} isr {:?} replicas {:?} offline {:?}",
@@ -85,6 +93,17 @@ pub fn snapshot(cluster: &mut Cluster, origin: &Origin) -> Result<Snapshot> {
         }
     }
     Ok(seen)
+}
+
+/// `host:port` of the listener that the script had the broker open.
+fn opened_listener(cluster: &Cluster, id: i32) -> Result<Option<String>> {
+    let registration = cluster.zk.registration(id)?;
+    let endpoints = registration.map(|it| it.endpoints()).unwrap_or_default();
+    let of_it = |endpoint: &String| {
+        let (name, address) = endpoint.split_once("://")?;
+        (name == OPENED_LISTENER).then(|| address.to_owned())
+    };
+    Ok(endpoints.iter().find_map(of_it))
 }
 
 fn of<T: Clone + Default>(map: &BTreeMap<TopicPartition, T>, partition: &TopicPartition) -> T {

@@ -3,6 +3,7 @@
 //! `cargo rig capture` records the Java controller's part of it; `cargo rig parity` plays it under both and compares.
 //! Whoever teaches klamm an operation adds its steps here, and both follow.
 
+mod duties;
 pub mod play;
 pub mod settle;
 
@@ -55,7 +56,19 @@ pub enum Step {
     AskToDelete(&'static str),
     /// `unclean.leader.election.enable=true` in the topic's configuration, with the notice that tools write beside it.
     AllowUnclean(&'static str),
+    /// The broker comes back to a log directory that fails, with all its replicas in it, and an empty one beside it. The
+    /// next [`Step::Start`] finds the directory mended.
+    StartWithFailedLogs(i32),
+    /// The running broker opens one more listener, by its dynamic configuration.
+    OpenListener(i32),
+    /// A delegation token whose time is up is put into ZooKeeper.
+    ExpireToken(&'static str),
+    /// UpdateFeatures of one that nobody supports.
+    AskToFinalize(&'static str),
 }
+
+/// The name of the listener that [`Step::OpenListener`] opens.
+pub const OPENED_LISTENER: &str = "OPENED";
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,6 +108,17 @@ impl fmt::Display for Step {
             }
             Self::AllowUnclean(topic) => {
                 write!(f, "topic {topic} allows unclean leader election")
+            }
+            Self::StartWithFailedLogs(id) => {
+                write!(
+                    f,
+                    "broker {id} returns, and the directory of its logs fails"
+                )
+            }
+            Self::OpenListener(id) => write!(f, "broker {id} opens a listener"),
+            Self::ExpireToken(token) => write!(f, "delegation token {token} expires"),
+            Self::AskToFinalize(feature) => {
+                write!(f, "the controller is asked to finalize feature {feature}")
             }
         }
     }
@@ -144,6 +168,20 @@ pub const SINCE_2_4: &[Step] = &[
     Step::AskToDelete("late"),
 ];
 
+/// The quiet duties of the role: not in the captures, which are about partitions.
+pub const DUTIES: &[Step] = &[
+    Step::Kill(3),
+    // It may lead nothing, not even what only it holds.
+    Step::StartWithFailedLogs(3),
+    Step::Kill(3),
+    Step::Start(3),
+    Step::OpenListener(2),
+    Step::ExpireToken("stale"),
+];
+
+/// What clusters at inter-broker protocol 2.7 and above can do besides.
+pub const SINCE_IBP_2_7: &[Step] = &[Step::AskToFinalize("novelty")];
+
 /// The end, which takes away what earlier steps need.
 pub const LAST: &[Step] = &[Step::DeleteTopic("fresh")];
 
@@ -173,13 +211,16 @@ mod tests {
     #[test]
     fn no_step_takes_the_java_controller_away_and_every_broker_is_back_at_the_end() {
         let mut down = std::collections::BTreeSet::new();
-        for step in [BEFORE, STEPS, SINCE_2_4, LAST].into_iter().flatten() {
+        let all = [BEFORE, STEPS, SINCE_2_4, DUTIES, SINCE_IBP_2_7, LAST];
+        for step in all.into_iter().flatten() {
             match step {
                 Step::Kill(id) | Step::Stop(id) => {
                     assert_ne!(*id, JAVA_CONTROLLER, "{step}");
                     assert!(down.insert(*id), "{step}");
                 }
-                Step::Start(id) => assert!(down.remove(id), "{step}"),
+                Step::Start(id) | Step::StartWithFailedLogs(id) => {
+                    assert!(down.remove(id), "{step}");
+                }
                 _ => {}
             }
         }

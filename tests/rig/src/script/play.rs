@@ -10,7 +10,7 @@ use kafka_protocol::messages::{
 use kafka_protocol::protocol::StrBytes;
 use serde_json::json;
 
-use super::{Assignment, JAVA_CONTROLLER, Step};
+use super::{Assignment, JAVA_CONTROLLER, Step, duties};
 use crate::cluster::Cluster;
 use crate::klamm::FIRST_ID;
 use crate::stories::Leading;
@@ -18,21 +18,37 @@ use crate::tap::Tape;
 use crate::wait::Seen;
 use crate::wire::Connection;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the controller may take.
-const REQUEST_TIMEOUT_MS: i32 = 60_000;
+pub(super) const REQUEST_TIMEOUT_MS: i32 = 60_000;
 /// Spoken by every broker from 1.0 to 3.9.
 const INIT_PRODUCER_ID_VERSION: i16 = 0;
 /// Error codes of a broker that has not got its ids yet: it asks for them when it is first asked.
 const NOT_YET: [i16; 2] = [14, 15];
 
-/// Does what the step says under the controller that `leading` names. What must come of it is waited for by
-/// [`super::settle::settle`].
+/// Does what the step says under the controller that `leading` names; returns what the controller answered where it was
+/// asked. What must come of the step is waited for by [`super::settle::settle`].
 ///
 /// # Errors
 /// When it cannot be done.
-pub fn play(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) -> Result<()> {
+pub fn play(
+    cluster: &mut Cluster,
+    step: Step,
+    leading: Leading,
+    tape: &Tape,
+) -> Result<Option<String>> {
     tape.step(&step.to_string());
+    let answer = match step {
+        Step::AskToFinalize(feature) => Some(duties::ask_to_finalize(cluster, feature)?),
+        step => {
+            act(cluster, step, leading, tape)?;
+            None
+        }
+    };
+    Ok(answer)
+}
+
+fn act(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) -> Result<()> {
     match step {
         Step::Takeover => take_over(cluster, leading),
         Step::CreateTopic(topic, assignment) => create(cluster, topic, assignment),
@@ -48,12 +64,13 @@ pub fn play(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) ->
             let zk = cluster.zk.clone();
             cluster.broker(id)?.wait_unregistered(&zk).map(drop)
         }
+        Step::StartWithFailedLogs(id) => {
+            duties::fail_logs(cluster, id)?;
+            start(cluster, id, tape)
+        }
         Step::Start(id) => {
-            tape.forgets(id);
-            let zk = cluster.zk.clone();
-            let broker = cluster.broker(id)?;
-            broker.restart(&zk)?;
-            broker.wait_up(&zk).map(drop)
+            duties::mend_logs(cluster, id)?;
+            start(cluster, id, tape)
         }
         Step::Reassign(topic, partition, replicas) => reassign(cluster, topic, partition, replicas),
         Step::ElectPreferred(topic, partition) => cluster.zk.create(
@@ -90,7 +107,18 @@ pub fn play(cluster: &mut Cluster, step: Step, leading: Leading, tape: &Tape) ->
         Step::AskToElect(topic, partition) => ask_to_elect(cluster, topic, partition),
         Step::AskToDelete(topic) => ask_to_delete(cluster, topic),
         Step::AllowUnclean(topic) => allow_unclean(cluster, topic),
+        Step::OpenListener(id) => duties::open_listener(cluster, id),
+        Step::ExpireToken(token) => duties::expire_token(cluster, token),
+        Step::AskToFinalize(feature) => duties::ask_to_finalize(cluster, feature).map(drop),
     }
+}
+
+fn start(cluster: &mut Cluster, id: i32, tape: &Tape) -> Result<()> {
+    tape.forgets(id);
+    let zk = cluster.zk.clone();
+    let broker = cluster.broker(id)?;
+    broker.restart(&zk)?;
+    broker.wait_up(&zk).map(drop)
 }
 
 fn reassign(cluster: &Cluster, topic: &str, partition: i32, replicas: &[i32]) -> Result<()> {
@@ -104,7 +132,7 @@ fn reassign(cluster: &Cluster, topic: &str, partition: i32, replicas: &[i32]) ->
 }
 
 /// A connection to whoever holds the role.
-fn controller(cluster: &mut Cluster) -> Result<Connection> {
+pub(super) fn controller(cluster: &mut Cluster) -> Result<Connection> {
     let owner = cluster.zk.controller()?.context("/controller is vacant")?;
     let address = match cluster.klamms.get(&owner.id) {
         Some(klamm) => klamm.address.clone(),
@@ -278,6 +306,6 @@ fn partitions(assignment: Assignment) -> serde_json::Value {
         .into()
 }
 
-fn text(json: &serde_json::Value) -> Vec<u8> {
+pub(super) fn text(json: &serde_json::Value) -> Vec<u8> {
     json.to_string().into_bytes()
 }

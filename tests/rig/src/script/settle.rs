@@ -55,13 +55,14 @@ fn unrest(cluster: &mut Cluster) -> Result<Option<String>> {
     let Some(owner) = cluster.zk.controller()? else {
         return Ok(Some("/controller is vacant".to_owned()));
     };
+    let holding: BTreeSet<i32> = running.difference(&cluster.failed_logs).copied().collect();
     let assignments = cluster.zk.assignments()?;
     let states = cluster.zk.states()?;
     for (partition, replicas) in &assignments {
         let Some(state) = states.get(partition) else {
             return Ok(Some(format!("{partition} has no state")));
         };
-        if let Some(seen) = not_final(state, replicas, &running) {
+        if let Some(seen) = not_final(state, replicas, &holding) {
             return Ok(Some(format!("{partition} {seen}")));
         }
     }
@@ -81,6 +82,7 @@ fn unrest(cluster: &mut Cluster) -> Result<Option<String>> {
 }
 
 /// A state at rest: led by a live in-sync replica with all live replicas in sync, or by none where none of them lives.
+/// `running` are the brokers that run and have their logs.
 fn not_final(state: &PartitionState, replicas: &[i32], running: &BTreeSet<i32>) -> Option<String> {
     let live: BTreeSet<i32> = replicas
         .iter()

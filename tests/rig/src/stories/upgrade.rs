@@ -55,7 +55,9 @@ fn rolling_upgrade(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
                 || acts::stop_gently(cluster, id),
             )?;
             teller.step(&format!("broker {id} returns at IBP {ibp}"), || {
-                cluster.broker(id)?.set_ibp(ibp)?;
+                cluster
+                    .broker(id)?
+                    .set_property("inter.broker.protocol.version", &ibp.to_string())?;
                 acts::return_broker(cluster, id)
             })?;
         }
