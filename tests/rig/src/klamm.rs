@@ -21,8 +21,10 @@ pub const FIRST_ID: i32 = 900;
 /// Names a klamm to run instead of the workspace's own.
 pub const BINARY_VARIABLE: &str = "KLAMM_BIN";
 
-const FIRST_LISTENER_PORT: u16 = 9_192;
+pub const FIRST_LISTENER_PORT: u16 = 9_192;
 const FIRST_HTTP_PORT: u16 = 9_190;
+/// A second listener, for whoever has klamm open one.
+pub const SECOND_LISTENER_PORT: u16 = 9_194;
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 

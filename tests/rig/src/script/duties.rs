@@ -12,6 +12,7 @@ use super::OPENED_LISTENER;
 use super::play::{PATIENCE, REQUEST_TIMEOUT_MS, controller, text};
 use crate::broker::opened_port;
 use crate::cluster::Cluster;
+use crate::klamm::{FIRST_LISTENER_PORT, SECOND_LISTENER_PORT};
 use crate::wait::Seen;
 
 const LOG_DIRS: &str = "log.dirs";
@@ -45,6 +46,21 @@ fn log_directories(cluster: &Cluster, id: i32) -> (std::path::PathBuf, std::path
     (cluster.run.data(&name), kept)
 }
 
+/// klamm has every listener that brokers have, or will have: else it gives the role back when one opens it.
+pub(super) fn listeners_of_klamm(cluster: &Cluster) -> [(&'static str, String); 2] {
+    let first = cluster.run.address.port(FIRST_LISTENER_PORT);
+    let second = cluster.run.address.port(SECOND_LISTENER_PORT);
+    let listeners = format!("PLAINTEXT://{first},{OPENED_LISTENER}://{second}");
+    [
+        ("klamm.listeners", listeners),
+        ("listener.security.protocol.map", protocols()),
+    ]
+}
+
+fn protocols() -> String {
+    format!("PLAINTEXT:PLAINTEXT,{OPENED_LISTENER}:PLAINTEXT")
+}
+
 /// As kafka-configs does it that speaks to ZooKeeper. The registration follows, and clients that ask at the new listener
 /// are told of the brokers that have one.
 pub(super) fn open_listener(cluster: &mut Cluster, id: i32) -> Result<()> {
@@ -58,8 +74,7 @@ pub(super) fn open_listener(cluster: &mut Cluster, id: i32) -> Result<()> {
     let config = json!({"version": 1, "config": {
         "listeners": format!("PLAINTEXT://{first},{OPENED_LISTENER}://{opened}"),
         "advertised.listeners": format!("{advertised},{OPENED_LISTENER}://{opened}"),
-        "listener.security.protocol.map":
-            format!("PLAINTEXT:PLAINTEXT,{OPENED_LISTENER}:PLAINTEXT"),
+        "listener.security.protocol.map": protocols(),
     }});
     cluster
         .zk

@@ -229,7 +229,12 @@ fn allow_unclean(cluster: &mut Cluster, topic: &str) -> Result<()> {
 /// Under Java the role goes to [`JAVA_CONTROLLER`]: the other candidates sleep while it is vacant.
 fn take_over(cluster: &mut Cluster, leading: Leading) -> Result<()> {
     if leading == Leading::Klamm {
-        cluster.start_klamm(FIRST_ID, &[])?;
+        let overrides = duties::listeners_of_klamm(cluster);
+        let overrides: Vec<(&str, &str)> = overrides
+            .iter()
+            .map(|(key, value)| (*key, value.as_str()))
+            .collect();
+        cluster.start_klamm(FIRST_ID, &overrides)?;
         return cluster.wait_controller(FIRST_ID, PATIENCE).map(drop);
     }
     let others: Vec<i32> = cluster
