@@ -39,7 +39,7 @@ use crate::observe::telemetry::TelemetryError;
 use crate::observe::{Capture, CaptureTap, HealthSnapshot, Metrics};
 use crate::port::Ports;
 use crate::state::ControllerSnapshot;
-use crate::zk::{Handover, Session, Settings, StartError, UnusableId};
+use crate::zk::{Handover, Session, SessionState, Settings, StartError, UnusableId};
 use observer::SessionObserver;
 
 /// How long a role that was given up may stay vacant before it is only said so.
@@ -235,7 +235,7 @@ async fn until_stopped(
     }
 }
 
-/// A release is done when somebody holds the role.
+/// A release is done when somebody holds the role. While ZooKeeper is away nobody can be seen to take it.
 async fn conclude(
     stop: Result<Stop, RunError>,
     session: &Session,
@@ -243,7 +243,8 @@ async fn conclude(
 ) -> Result<(), RunError> {
     let stop = stop.inspect_err(|failure| error!("{failure}"))?;
     let gave_back = was_active && !matches!(stop, Stop::Replaced(_));
-    if gave_back {
+    let can_look = session.client().session_state() == SessionState::Connected;
+    if gave_back && can_look {
         match session.client().await_successor(SUCCESSOR_WAIT_MS).await {
             Ok(Handover::Taken { by, .. }) => info!("broker {by} is the controller now"),
             Ok(Handover::Vacant { .. }) => {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use zookeeper_client::{Acls, CheckWriteError, CreateMode, CreateOptions, Error};
 
 use super::client::{Access, ZkClient, now_ms, refused};
@@ -22,6 +22,8 @@ const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::
 const VACANT: Duration = Duration::from_secs(2);
 /// How long a nudge leaves `/controller` in place: time for candidates to set their watch on it.
 const NUDGE: Duration = Duration::from_millis(500);
+/// How long a nudge that began at the last moment may take.
+const LAST_NUDGE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// How a role that was given up found its next holder.
@@ -135,12 +137,24 @@ impl ZkClient {
         }
     }
 
-    /// Waits until somebody holds the role, at most `wait_ms`. Vacant for 2 s: wakes the candidates, and logs it.
+    /// Waits until somebody holds the role, at most `wait_ms` and 2 s. Vacant for 2 s: wakes the candidates, and logs it.
     ///
     /// # Errors
     /// When ZooKeeper can't be reached or refuses.
     pub async fn await_successor(&self, wait_ms: u64) -> Result<Handover, ZkFault> {
-        let deadline = Instant::now() + Duration::from_millis(wait_ms);
+        let wait = Duration::from_millis(wait_ms);
+        // A look waits for as long as ZooKeeper is away; a process that ends can't.
+        match timeout(wait + LAST_NUDGE, self.look_for_successor(wait)).await {
+            Ok(seen) => seen,
+            Err(_) => Err(refused(
+                paths::CONTROLLER,
+                format!("no answer within {} s; is it up?", wait.as_secs_f64()),
+            )),
+        }
+    }
+
+    async fn look_for_successor(&self, wait: Duration) -> Result<Handover, ZkFault> {
+        let deadline = Instant::now() + wait;
         let mut nudges = 0;
         let mut vacant_since = Instant::now();
         loop {

@@ -5,6 +5,7 @@
 mod harness;
 mod proxy;
 
+mod ends;
 mod faults;
 mod handover;
 mod reads;
