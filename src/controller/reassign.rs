@@ -744,8 +744,8 @@ fn with_assignments(
     for (at, assignment) in changes {
         znode.partitions.insert(at.partition, assignment.clone());
     }
-    // An old tool may have wiped it (KAFKA-14190).
-    znode.topic_id = znode.topic_id.or(known_id);
+    // An old tool may have wiped it (KAFKA-14190), or somebody written another.
+    znode.topic_id = known_id.or(znode.topic_id);
     let differs = (&znode.partitions, znode.topic_id) != (&before.0, before.1);
     Ok(differs.then_some(znode))
 }

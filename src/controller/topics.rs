@@ -179,17 +179,26 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         intakes
     }
 
-    /// A topic gets an id from IBP 2.8 on, and keeps the one it had when an old tool wiped it (KAFKA-14190).
+    /// A topic gets an id from IBP 2.8 on, and keeps the one it had when an old tool wiped it (KAFKA-14190) or somebody wrote
+    /// another: brokers refuse every request for its logs under another id. Upstream doesn't look at it again either, and
+    /// leaves what is in the node to the next controller.
     fn amend_topic_id(&mut self, intake: &mut Intake) {
         let known = self.context.topic(&intake.topic).and_then(|topic| topic.id);
-        if intake.znode.topic_id.is_some() {
-            return;
-        }
-        intake.znode.topic_id = match known {
-            Some(id) => Some(id),
-            None if self.context.protocol().has_topic_ids() => Some(self.ports.clock.topic_id()),
-            None => return,
+        let wanted = match (known, intake.znode.topic_id) {
+            (Some(known), Some(other)) if known != other => {
+                info!(
+                    target: log::CONTROLLER,
+                    "/brokers/topics/{} names another topic id than the one under which brokers have its logs, which is written again",
+                    intake.topic
+                );
+                known
+            }
+            (_, Some(_)) => return,
+            (Some(known), None) => known,
+            (None, None) if self.context.protocol().has_topic_ids() => self.ports.clock.topic_id(),
+            (None, None) => return,
         };
+        intake.znode.topic_id = Some(wanted);
         intake.amended = true;
     }
 

@@ -284,3 +284,110 @@ fn old_topics_get_ids_at_the_takeover_and_ids_are_kept_below_ibp_2_8() {
         assert_eq!(world.topic("known").unwrap().topic_id, Some(id), "{ibp}");
     }
 }
+
+/// A klamm in the place of the one before, told which protocol to take for the cluster's.
+fn next_klamm(world: &mut World, ibp: Option<&str>) {
+    if world.klamms.first().is_some_and(|klamm| klamm.runs()) {
+        world.klamm().kill();
+        world.klamm().expire_session();
+    }
+    let mut settings = World::settings();
+    settings.protocol = ibp.map(klamm_sim::world::protocol);
+    world.start_klamm_with(settings);
+    world.settle();
+    assert!(world.klamm().is_active());
+}
+
+/// Upstream: `testTopicIdCreatedOnUpgradeMultiBrokerScenario`.
+#[test]
+fn brokers_take_the_id_of_an_old_topic_without_another_leader_epoch() {
+    let mut world = World::of_brokers(&[1, 2, 3], "3.9");
+    next_klamm(&mut world, Some("2.7"));
+    world.create_topic("t", &[&[1, 2, 3]]);
+    world.settle();
+    assert_eq!(world.topic("t").unwrap().topic_id, None);
+    next_klamm(&mut world, None);
+    let id = world.topic("t").unwrap().topic_id;
+    assert!(id.is_some());
+    for broker in [1, 2, 3] {
+        let beside_log = world.broker(broker, |broker| broker.logs[&partition("t-0")]);
+        assert_eq!(beside_log, id, "broker {broker}");
+    }
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1,2,3] le 0");
+    world.zookeeper.poke("/admin/delete_topics/t", b"");
+    world.settle();
+    assert!(world.topic("t").is_none());
+    for broker in [1, 2, 3] {
+        assert!(world.broker(broker, |broker| broker.logs.is_empty()));
+    }
+}
+
+/// Upstream: `testTopicIdUpgradeAfterReassigningPartitions`.
+#[test]
+fn an_id_outlives_a_downgrade_with_a_reassignment_and_another_upgrade() {
+    let mut world = World::of_brokers(&[1], "3.9");
+    next_klamm(&mut world, Some("2.7"));
+    world.create_topic("t", &[&[1]]);
+    world.settle();
+    next_klamm(&mut world, None);
+    let id = world.topic("t").unwrap().topic_id;
+    assert!(id.is_some());
+    next_klamm(&mut world, Some("2.7"));
+    let same = br#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1]}]}"#;
+    world.zookeeper.poke("/admin/reassign_partitions", same);
+    world.settle();
+    assert!(world.zookeeper.look("/admin/reassign_partitions").is_none());
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1] le 1");
+    assert_eq!(world.topic("t").unwrap().topic_id, id);
+    next_klamm(&mut world, None);
+    assert_eq!(world.topic("t").unwrap().topic_id, id);
+    let beside_log = world.broker(1, |broker| broker.logs[&partition("t-0")]);
+    assert_eq!(beside_log, id);
+
+    world.zookeeper.poke("/admin/delete_topics/t", b"");
+    world.settle();
+    assert!(world.topic("t").is_none());
+    world.create_topic("t", &[&[1]]);
+    world.settle();
+    let of_next = world.topic("t").unwrap().topic_id;
+    assert!(of_next.is_some() && of_next != id, "it is another topic");
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1] le 0");
+}
+
+/// Upstream: `testTopicPartitionExpansion`, whose helper writes another id by accident. A running topic keeps its id:
+/// brokers refuse every request for its logs under another one.
+#[test]
+fn a_topic_that_grows_under_another_id_is_served_on_under_its_own() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("t", &[&[1, 2]]);
+    world.settle();
+    let id = world.topic("t").unwrap().topic_id;
+    let other = klamm::model::TopicId::new([7; 16]);
+    world.write_topic("t", other, &[&[1, 2], &[3, 1]]);
+    world.settle();
+    assert_eq!(world.led_by("t-1"), "leader 3 isr [3,1] le 0");
+    for broker in [1, 2, 3] {
+        let told = world.cached_at(broker, "t-1");
+        assert_eq!(told.as_deref(), Some("leader 3 isr [3,1] offline []"));
+    }
+    world.kill(1);
+    world.settle();
+    assert!(world.led_by("t-0").starts_with("leader 2 "));
+    assert!(
+        world.broker(2, |broker| broker.leads(&partition("t-0")).is_some()),
+        "broker 2 refuses to lead under another id"
+    );
+    assert_eq!(world.topic("t").unwrap().topic_id, id);
+    world.start_broker(1);
+    world.settle();
+    world.catch_up();
+    world.assert_converged();
+    // Nobody has seen it yet when the node is rewritten.
+    world.write_topic("t", other, &[&[1, 2], &[3, 1]]);
+    world.klamm().queue.lose_events();
+    let order = br#"{"version":1,"partitions":[{"topic":"t","partition":1,"replicas":[1,3]}]}"#;
+    world.zookeeper.poke("/admin/reassign_partitions", order);
+    world.settle();
+    assert_eq!(world.assigned("t-1"), [1, 3]);
+    assert_eq!(world.topic("t").unwrap().topic_id, id);
+}
