@@ -166,6 +166,51 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// Upstream: `test…InterBrokerProtocolVersion` for the three requests, over every protocol that there is.
+    #[test]
+    fn every_step_between_two_thresholds_sends_what_the_lower_one_says() {
+        let leader_and_isr = [
+            ("1.0-IV0", 1),
+            ("2.2-IV0", 2),
+            ("2.4-IV0", 3),
+            ("2.4-IV1", 4),
+            ("2.8-IV1", 5),
+            ("3.2-IV0", 6),
+            ("3.4-IV0", 7),
+        ];
+        let stop_replica = [
+            ("1.0-IV0", 0),
+            ("2.2-IV0", 1),
+            ("2.4-IV1", 2),
+            ("2.6-IV0", 3),
+            ("3.4-IV0", 4),
+        ];
+        let update_metadata = [
+            ("1.0-IV0", 4),
+            ("2.2-IV0", 5),
+            ("2.4-IV1", 6),
+            ("2.8-IV1", 7),
+            ("3.4-IV0", 8),
+        ];
+        let at = |thresholds: &[(&str, i16)], ibp| {
+            let reached = thresholds.iter().filter(|(from, _)| protocol(from) <= ibp);
+            reached.last().map(|(_, version)| *version)
+        };
+        for (major, minor, last) in RELEASES {
+            for step in 0..=*last {
+                let ibp = InterBrokerProtocol::new(*major, *minor, step);
+                let sent = [
+                    ibp.leader_and_isr_version(),
+                    ibp.stop_replica_version(),
+                    ibp.update_metadata_version(),
+                ];
+                let expected = [&leader_and_isr[..], &stop_replica, &update_metadata]
+                    .map(|thresholds| at(thresholds, ibp));
+                assert_eq!(sent.map(Some), expected, "{ibp}");
+            }
+        }
+    }
+
     #[test]
     fn a_bare_release_means_its_last_step() {
         assert_eq!(protocol("2.7"), protocol("2.7-IV2"));

@@ -145,6 +145,41 @@ async fn a_confirmed_stop_without_deletion_is_no_event_and_a_refused_one_is() {
     assert_eq!(node.answer().await, refused);
 }
 
+/// Upstream: `testStopReplicaRequestsWhileTopicDeletionStarted`, in two requests and in one.
+#[tokio::test]
+async fn the_answer_to_stops_and_deletions_names_the_deletions_alone() {
+    use ReplicaDisposal::{Delete, Keep};
+    for release in [V2_4, V3_9] {
+        let broker = FakeBroker::start(release).await;
+        let mut node = Node::new();
+        node.manager.add_broker(&broker.registration(2, 50));
+        let staying = of_topic("bar", vec![stop(1, 0, Keep)]);
+        let going = of_topic("foo", vec![stop(0, -2, Delete), stop(1, -2, Delete)]);
+        node.manager.send(stop_replica(2, vec![staying, going]));
+        node.manager.send(marked(&[2], 5));
+        let deleted = [0, 1]
+            .map(|index| crate::model::TopicPartition::new(&TopicName::new("foo"), index))
+            .to_vec();
+        let from = incarnation(2, 50);
+        let response = PartitionErrors {
+            error: KafkaError::NONE,
+            partitions: vec![],
+        };
+        let confirmed = ControllerEvent::StopReplicaResponseReceived {
+            from,
+            controller_epoch: ControllerEpoch(7),
+            deleted,
+            response,
+        };
+        assert_eq!(node.answer().await, confirmed, "{release:?}");
+        let next = ControllerEvent::UpdateMetadataResponseReceived {
+            from,
+            error: KafkaError::NONE,
+        };
+        assert_eq!(node.answer().await, next, "{release:?}");
+    }
+}
+
 #[tokio::test]
 async fn errors_of_a_request_as_a_whole_are_events() {
     let broker = FakeBroker::start(V3_9).await;
@@ -246,6 +281,20 @@ async fn nothing_is_sent_after_the_role_is_gone() {
     assert!(node.metrics.channels().is_empty());
     node.manager.send(marked(&[1], 3));
     assert!(!broker.has_order());
+}
+
+/// Upstream: `testControllerShutdownDuringSend`. An answer may take 30 s, longer than a test here waits for anything.
+#[tokio::test]
+async fn the_end_of_the_role_does_not_wait_for_a_broker_that_never_answers() {
+    let mut broker = FakeBroker::start(V3_9).await;
+    broker.will([Reply::Silence]);
+    let mut node = Node::new();
+    node.manager.add_broker(&broker.registration(1, 50));
+    let topics = vec![of_topic("orders", vec![led(0, 1, 5)])];
+    node.manager.send(leader_and_isr(1, topics));
+    let unanswered = broker.order().await;
+    node.manager.shut_down();
+    while broker.end().await != unanswered.connection {}
 }
 
 #[tokio::test]

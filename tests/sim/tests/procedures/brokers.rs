@@ -392,6 +392,26 @@ fn a_new_empty_broker_is_announced_and_gets_nothing_to_host() {
     assert_eq!(told.as_deref(), Some("leader 2 isr [2,3,1] offline []"));
 }
 
+/// Upstream: `MetadataRequestTest.testRack`, `testAliveBrokersWithNoTopics`.
+#[test]
+fn everybody_hears_the_rack_of_a_broker_though_there_is_no_topic() {
+    let mut world = World::led(&[1, 2], "3.9");
+    world.kill(2);
+    world.settle();
+    assert_eq!(world.alive_at(1), [1, 9]);
+    world.start_broker_with(2, Some("north"));
+    world.settle();
+    for id in [1, 2] {
+        assert_eq!(world.alive_at(id), [1, 2, 9]);
+        let racks = world.broker(id, |broker| {
+            let listed = broker.alive.values();
+            listed.map(|broker| broker.rack.clone()).collect::<Vec<_>>()
+        });
+        assert_eq!(racks[1].as_deref(), Some("north"), "at {id}");
+        assert_eq!(racks[0], None, "at {id}");
+    }
+}
+
 #[test]
 fn requests_carry_the_incarnation_that_they_are_meant_for() {
     let mut world = three("2.8");

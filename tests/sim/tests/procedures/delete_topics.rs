@@ -127,6 +127,32 @@ fn the_client_is_answered_when_no_client_finds_the_topic_not_when_its_logs_are_g
     assert!(world.topic("t").is_none());
 }
 
+/// Upstream: `testTopicDeletionClusterHasOfflinePartitions`.
+#[test]
+fn a_topic_whose_only_broker_is_dead_is_gone_for_every_client_at_once() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("dead", &[&[1]]);
+    world.create_topic("alive", &[&[2]]);
+    world.settle();
+    world.kill(1);
+    world.settle();
+    assert!(world.led_by("dead-0").starts_with("leader -1 "));
+    let slot = delete(&mut world, &[named("dead"), named("alive")], PATIENCE_MS);
+    assert_eq!(said(&mut world, slot), ["dead ok", "alive ok"]);
+    let known_at = |world: &World, id| {
+        let known = ["dead-0", "alive-0"].map(|of| world.cached_at(id, of).is_some());
+        known.contains(&true)
+    };
+    assert!(!known_at(&world, 2) && !known_at(&world, 3));
+    assert!(world.topic("dead").is_some() && world.topic("alive").is_none());
+    world.start_broker(1);
+    world.settle();
+    assert!(world.topic("dead").is_none());
+    assert!(!known_at(&world, 1) && !known_at(&world, 2) && !known_at(&world, 3));
+    assert!(world.broker(1, |broker| broker.logs.is_empty()));
+    assert_eq!(markers(&world), [""; 0]);
+}
+
 #[test]
 fn a_client_without_patience_is_told_at_once_and_the_deletion_goes_on() {
     let mut world = led("3.9");

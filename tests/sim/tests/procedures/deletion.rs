@@ -8,6 +8,8 @@ use klamm::model::{BrokerId, ControllerEpoch, KafkaError, TopicName};
 use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::{World, partition};
 
+mod away;
+
 fn mark(world: &World, topic: &str) {
     let marker = format!("/admin/delete_topics/{topic}");
     world.zookeeper.poke(&marker, b"");

@@ -85,6 +85,50 @@ fn a_preferred_replica_that_is_away_or_behind_is_not_elected() {
     assert!(world.led_by("t-0").starts_with("leader 2 "));
 }
 
+/// Upstream: `testElectPreferredLeaders`.
+#[test]
+fn another_order_of_the_replicas_moves_no_leader_until_somebody_asks() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("t", &[&[1, 2, 3]]);
+    world.create_topic("u", &[&[1, 2, 3]]);
+    world.settle();
+    let order = br#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3,1]}]}"#;
+    world.zookeeper.poke("/admin/reassign_partitions", order);
+    world.settle();
+    assert_eq!(world.assigned("t-0"), [2, 3, 1]);
+    assert!(world.led_by("t-0").starts_with("leader 1 isr [1,2,3] "));
+    assert_eq!(ask(&mut world, Some(&["t-0"]), Preferred), ["t-0 ok"]);
+    assert!(world.led_by("t-0").starts_with("leader 2 isr [1,2,3] "));
+    assert_eq!(world.led_by("u-0"), "leader 1 isr [1,2,3] le 0");
+
+    world.kill(2);
+    world.settle();
+    let state = world.led_by("t-0");
+    assert!(state.starts_with("leader 3 isr [1,3] "), "{state}");
+    assert_eq!(ask(&mut world, Some(&["t-0"]), Preferred), ["t-0 80"]);
+    assert_eq!(ask(&mut world, None, Preferred), ["t-0 80"]);
+    assert_eq!(world.led_by("t-0"), state, "it stays as it is");
+    world.assert_converged();
+}
+
+/// Upstream: `testElectUncleanLeadersForUnknownPartitions`, `…Noop`, `…AndNoop`.
+#[test]
+fn an_unclean_election_of_what_is_unknown_or_led_says_so_and_costs_the_others_nothing() {
+    let mut world = leaderless();
+    let asked = ["nowhere-0", "t-0", "t-1", "t-7"];
+    assert_eq!(
+        ask(&mut world, Some(&asked), Unclean),
+        ["nowhere-0 3", "t-0 ok", "t-1 84", "t-7 3"]
+    );
+    assert!(world.led_by("t-0").starts_with("leader 1 isr [1] "));
+    let led = world.led_by("t-1");
+    assert_eq!(
+        ask(&mut world, Some(&["t-0", "t-1"]), Unclean),
+        ["t-0 84", "t-1 84"]
+    );
+    assert_eq!(world.led_by("t-1"), led);
+}
+
 #[test]
 fn an_unclean_election_by_request_asks_no_configuration() {
     let mut world = leaderless();

@@ -68,6 +68,24 @@ fn the_preferred_leader_is_elected_on_request_and_the_node_is_gone() {
     world.assert_converged();
 }
 
+/// Upstream: `testBackToBackPreferredReplicaLeaderElections`.
+#[test]
+fn one_request_after_the_other_is_served() {
+    let mut world = World::led(&[1, 2], "2.8");
+    world.create_topic("t", &[&[1, 2]]);
+    world.settle();
+    for round in 0..3 {
+        broker_1_dies_and_returns(&mut world);
+        let taken = format!("leader 2 isr [2,1] le {}", 2 * round + 1);
+        assert_eq!(world.led_by("t-0"), taken);
+        asks(&world, &[("t", 0)]);
+        world.settle();
+        let given_back = format!("leader 1 isr [2,1] le {}", 2 * round + 2);
+        assert_eq!(world.led_by("t-0"), given_back);
+        assert!(world.zookeeper.look(NODE).is_none());
+    }
+}
+
 #[test]
 fn what_cannot_be_elected_costs_the_rest_nothing_and_the_node_goes_all_the_same() {
     let mut world = after_a_death(World::settings());

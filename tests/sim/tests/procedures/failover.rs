@@ -78,6 +78,28 @@ fn partitions_whose_replicas_are_all_dead_are_announced_as_leaderless() {
     assert_eq!(told.as_deref(), Some("leader 1 isr [1] offline []"));
 }
 
+/// Upstream: `testMetadataPropagationForOfflineReplicas`: whoever starts later hears of them, too.
+#[test]
+fn a_broker_that_starts_later_hears_of_partitions_without_a_leader() {
+    let mut world = World::led(&[1, 2, 3], "2.8");
+    world.create_topic("t", &[&[1]]);
+    world.settle();
+    world.kill(3);
+    world.kill(1);
+    next_klamm(&mut world);
+    world.start_broker(3);
+    world.settle();
+    for id in [2, 3] {
+        let told = world.cached_at(id, "t-0");
+        assert_eq!(told.as_deref(), Some("leader -1 isr [1] offline [1]"));
+        let replicas = world.broker(id, |broker| {
+            broker.cache[&partition("t-0")].replicas.clone()
+        });
+        assert_eq!(replicas.as_i32s(), [1]);
+        assert_eq!(world.alive_at(id), [2, 3, 9]);
+    }
+}
+
 #[test]
 fn a_partition_that_nobody_got_to_lead_is_led() {
     let mut world = World::of_brokers(&[1, 2], "2.8");

@@ -308,6 +308,83 @@ fn a_recovering_leader_leaves_recovery_by_asking() {
     assert_eq!(world.led_by("u-0"), "leader 2 isr [2,1] le 2");
 }
 
+/// Upstream: `testAlterPartitionErrorsAfterUncleanElection`.
+#[test]
+fn a_recovering_leader_hears_of_a_wrong_epoch_before_anything_of_its_recovery() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.allow_unclean("u", true);
+    world.create_topic("u", &[&[1, 2]]);
+    world.settle();
+    world.kill(1);
+    world.settle();
+    world.kill(2);
+    world.settle();
+    assert!(world.led_by("u-0").starts_with("leader -1 isr [2] "));
+    world.start_broker(1);
+    world.settle();
+    let state = world.state("u-0").unwrap();
+    let led = world.led_by("u-0");
+    assert!(led.starts_with("leader 1 isr [1] ") && led.ends_with(" recovering"));
+    type Wrong = fn(&mut AlterPartitionRequest);
+    let cases: [(&str, Wrong, Result<KafkaError, KafkaError>); 7] = [
+        (
+            "broker epoch",
+            |asked| asked.from.epoch = BrokerEpoch(-1),
+            Err(KafkaError::STALE_BROKER_EPOCH),
+        ),
+        (
+            "broker",
+            |asked| asked.from.broker = BrokerId(99),
+            Err(KafkaError::STALE_BROKER_EPOCH),
+        ),
+        (
+            "older partition epoch",
+            |asked| asked.partitions[0].partition_epoch.0 -= 1,
+            Ok(KafkaError::INVALID_UPDATE_VERSION),
+        ),
+        (
+            "later partition epoch",
+            |asked| asked.partitions[0].partition_epoch.0 += 1,
+            Ok(KafkaError::NOT_CONTROLLER),
+        ),
+        (
+            "older leader epoch",
+            |asked| asked.partitions[0].leader_epoch.0 -= 1,
+            Ok(KafkaError::FENCED_LEADER_EPOCH),
+        ),
+        (
+            "later leader epoch",
+            |asked| asked.partitions[0].leader_epoch.0 += 1,
+            Ok(KafkaError::NOT_CONTROLLER),
+        ),
+        (
+            "recovery with somebody else in sync",
+            |_| {},
+            Ok(KafkaError::INVALID_REQUEST),
+        ),
+    ];
+    for (what, wrong, code) in cases {
+        for recovery in [
+            LeaderRecoveryState::Recovering,
+            LeaderRecoveryState::Recovered,
+        ] {
+            let mut request = world.isr_request("u-0", &[1, 2]);
+            wrong(&mut request);
+            if code == Ok(KafkaError::INVALID_REQUEST)
+                || recovery == LeaderRecoveryState::Recovering
+            {
+                request.partitions[0].leader_recovery_state = LeaderRecoveryState::Recovering;
+            }
+            let answer = ask(&mut world, request);
+            match code {
+                Ok(code) => assert_eq!(told(answer), Err(code), "{what}"),
+                Err(code) => assert_eq!(refused_whole(answer), code, "{what}"),
+            }
+            assert_eq!(world.state("u-0"), Some(state.clone()), "{what}");
+        }
+    }
+}
+
 #[test]
 fn both_ways_work_side_by_side_in_a_rolling_upgrade() {
     let mut world = World::empty();

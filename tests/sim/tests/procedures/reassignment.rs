@@ -10,6 +10,7 @@ use klamm_sim::world::{World, partition};
 mod brokers;
 mod course;
 mod node;
+mod plans;
 
 const NODE: &str = "/admin/reassign_partitions";
 

@@ -28,6 +28,27 @@ fn a_dead_target_is_waited_for_with_its_reason() {
     assert_moved(&mut world, "t-0", &[1, 4]);
 }
 
+/// Upstream: `PartitionReassignmentWithOfflineReplicaHaltingProgress`, `…ResumesAfterReplicaComesOnline`: leader epoch 4.
+#[test]
+fn a_move_to_a_dead_broker_costs_two_announcements_an_election_and_a_shrink() {
+    let mut world = World::led(&[1, 2], "3.9");
+    world.create_topic("t", &[&[1]]);
+    world.create_topic("known", &[&[2]]);
+    world.settle();
+    world.kill(2);
+    world.settle();
+    ask_by_node(&world, &[("t-0", &[2])]);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1] le 1");
+    assert_eq!(stored(&world, "t-0"), "[2,1] adding [2] removing [1]");
+    assert!(node(&world).is_some());
+    world.start_broker(2);
+    world.settle();
+    world.catch_up();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2] le 4");
+    assert_moved(&mut world, "t-0", &[2]);
+}
+
 /// Upstream: `PartitionReassignmentToBrokerWithOfflineLogDir`.
 #[test]
 fn a_new_replica_may_be_made_on_a_broker_that_lost_a_directory() {
