@@ -193,8 +193,8 @@ mod tests {
             ("3.4-IV0", 8),
         ];
         let at = |thresholds: &[(&str, i16)], ibp| {
-            let reached = thresholds.iter().filter(|(from, _)| protocol(from) <= ibp);
-            reached.last().map(|(_, version)| *version)
+            let mut reached = thresholds.iter().filter(|(from, _)| protocol(from) <= ibp);
+            reached.next_back().map(|(_, version)| *version)
         };
         for (major, minor, last) in RELEASES {
             for step in 0..=*last {
