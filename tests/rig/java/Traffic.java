@@ -80,7 +80,7 @@ public final class Traffic {
             long due = System.nanoTime();
             for (int turn = 0; producing; ) {
                 for (String topic = TOPICS_TO_LOOK_UP.poll(); topic != null; topic = TOPICS_TO_LOOK_UP.poll()) {
-                    lookUp(producer, topic);
+                    lookUp(producer, topic, next);
                 }
                 if (PARTITIONS.isEmpty()) {
                     Thread.sleep(10);
@@ -89,7 +89,7 @@ public final class Traffic {
                 for (int sent = 0; sent < burst; sent++, turn++) {
                     TopicPartition partition = PARTITIONS.get(turn % PARTITIONS.size());
                     long number = next.merge(partition, 1L, Long::sum);
-                    send(producer, partition, Long.toString(number));
+                    send(producer, partition, Long.toString(number), () -> { });
                 }
                 due = Math.max(due + pauseNanos, System.nanoTime() - 1_000_000_000L);
                 long aheadNanos = due - System.nanoTime();
@@ -104,13 +104,15 @@ public final class Traffic {
     }
 
     /** Looks up a topic's partitions, which creates it where brokers do so, and adds those not yet known. */
-    private static void lookUp(KafkaProducer<String, String> producer, String topic) {
+    private static void lookUp(KafkaProducer<String, String> producer, String topic, Map<TopicPartition, Long> next) {
         try {
             List<PartitionInfo> found = producer.partitionsFor(topic);
             for (PartitionInfo info : found) {
                 TopicPartition partition = new TopicPartition(topic, info.partition());
-                if (!PARTITIONS.contains(partition)) {
-                    PARTITIONS.add(partition);
+                // Alone, until it is answered: an idempotent producer whose first batch is refused where the second is
+                // taken never gets the first one in again (KAFKA-14359), and a leader may be known before it knows itself.
+                if (next.putIfAbsent(partition, 1L) == null) {
+                    send(producer, partition, "1", () -> PARTITIONS.add(partition));
                 }
             }
             say("TOPIC " + topic + " " + found.size());
@@ -120,11 +122,13 @@ public final class Traffic {
         }
     }
 
-    private static void send(KafkaProducer<String, String> producer, TopicPartition partition, String value) {
+    private static void send(
+            KafkaProducer<String, String> producer, TopicPartition partition, String value, Runnable taken) {
         String name = partition.topic() + " " + partition.partition();
         producer.send(new ProducerRecord<>(partition.topic(), partition.partition(), null, value), (metadata, error) -> {
             if (error == null) {
                 say("ACK " + name + " " + metadata.offset() + " " + value);
+                taken.run();
             } else {
                 say("FAILED " + name + " " + value + " " + error);
             }
