@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::jars::Jars;
 use crate::process::{Launch, Process, Talk};
+use crate::properties::rewrite;
 use crate::run::Run;
 use crate::version::{Ibp, KafkaVersion};
 use crate::wait::{self, Seen};
@@ -130,16 +131,7 @@ impl Broker {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn set_property(&self, key: &str, value: &str) -> Result<()> {
-        let path = &self.config;
-        let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let begins = format!("{key}=");
-        let lines = text.lines().map(|line| match line.starts_with(&begins) {
-            true => format!("{begins}{value}\n"),
-            false => format!("{line}\n"),
-        });
-        fs::write(path, lines.collect::<String>())
-            .with_context(|| format!("cannot write {}", path.display()))
+        rewrite(&self.config, &self.config, &[(key, value)], &[])
     }
 
     /// Waits until ZooKeeper has dropped the broker's registration; returns how long that took.

@@ -31,6 +31,8 @@ pub struct ClusterPlan {
     pub chroot: String,
     /// Further properties of every broker.
     pub properties: Vec<(String, String)>,
+    /// Keys that klamm's file lacks and the brokers' files have.
+    pub klamm_leaves_out: &'static [&'static str],
     /// Whether klamm is to lead, or the brokers' own controller.
     pub leading: Leading,
     /// Where taps on the brokers' listeners keep what they hear; without it there are none.
@@ -46,6 +48,7 @@ impl ClusterPlan {
             zookeeper: KafkaVersion::V3_9_2,
             chroot: String::new(),
             properties: Vec::new(),
+            klamm_leaves_out: &[],
             leading: Leading::Klamm,
             tape: None,
         }
@@ -229,6 +232,7 @@ impl Cluster {
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
+            leaves_out: self.plan.klamm_leaves_out,
         };
         let klamm = Klamm::start(&self.run, &plan)?;
         self.klamms.insert(id, klamm);

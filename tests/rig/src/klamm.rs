@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{Launch, Process, Talk};
+use crate::properties::rewrite;
 use crate::run::Run;
 use crate::wait::{self, Seen};
 use crate::workspace;
@@ -49,6 +50,8 @@ pub struct KlammPlan {
     pub broker_config: PathBuf,
     /// `--override key=value` each.
     pub overrides: Vec<(String, String)>,
+    /// Keys of the broker's file that klamm's file lacks.
+    pub leaves_out: &'static [&'static str],
 }
 
 impl Klamm {
@@ -69,7 +72,7 @@ impl Klamm {
             ("klamm.listeners", &listener),
             ("klamm.http.listen", &http),
         ];
-        rewrite(&plan.broker_config, &config, &keys, &[])?;
+        rewrite(&plan.broker_config, &config, &keys, plan.leaves_out)?;
         let process = Process::start(launch(run, id, &config, &plan.overrides)?)?;
         Ok(Self {
             id,
@@ -191,33 +194,6 @@ pub fn run_to_end(run: &Run, name: &str, config: &Path) -> Result<(ExitStatus, S
         status.with_context(|| format!("klamm should have refused to start; it said:\n{said}"))?,
         said,
     ))
-}
-
-/// Writes the properties of `from` to `to`, with `lines` in the place of lines of the same key, and without those of
-/// the keys `without`.
-///
-/// # Errors
-/// When one cannot be read or the other written.
-pub fn rewrite(from: &Path, to: &Path, lines: &[(&str, &str)], without: &[&str]) -> Result<()> {
-    let text =
-        fs::read_to_string(from).with_context(|| format!("cannot read {}", from.display()))?;
-    let goes = |line: &str| {
-        let key = line.split('=').next().unwrap_or(line);
-        without.contains(&key) || lines.iter().any(|(new, _)| *new == key)
-    };
-    let mut kept: Vec<String> = text
-        .lines()
-        .filter(|line| !goes(line))
-        .map(str::to_owned)
-        .collect();
-    // The last of several lines for one key is the one that was meant.
-    for (index, (key, value)) in lines.iter().enumerate() {
-        if !lines.iter().skip(index + 1).any(|(later, _)| later == key) {
-            kept.push(format!("{key}={value}"));
-        }
-    }
-    kept.push(String::new());
-    fs::write(to, kept.join("\n")).with_context(|| format!("cannot write {}", to.display()))
 }
 
 fn launch(run: &Run, id: i32, config: &Path, overrides: &[(String, String)]) -> Result<Launch> {

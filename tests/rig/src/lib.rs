@@ -20,6 +20,7 @@ pub mod log_rule;
 pub mod observe;
 pub mod parity;
 pub mod process;
+pub mod properties;
 pub mod proxy;
 pub mod run;
 pub mod script;

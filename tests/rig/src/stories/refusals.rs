@@ -8,6 +8,7 @@ use super::acts::PATIENCE;
 use super::{Pace, Story};
 use crate::cluster::Cluster;
 use crate::klamm::{self, FIRST_ID};
+use crate::properties;
 use crate::teller::{Teller, Told};
 use crate::version::KafkaVersion;
 use crate::wait::Seen;
@@ -161,7 +162,7 @@ fn secured_brokers(teller: &mut Teller, cluster: &mut Cluster) -> Result<()> {
         || {
             let zk = cluster.zk.clone();
             let config = cluster.first_config()?;
-            klamm::rewrite(&config, &config, &lines, &[])?;
+            properties::rewrite(&config, &config, &lines, &[])?;
             let broker = cluster.broker(1)?;
             broker.stop()?;
             broker.restart(&zk)?;
@@ -232,7 +233,7 @@ impl Refusal<'_> {
         ];
         all.extend_from_slice(lines);
         let config = cluster.run.conf(&format!("klamm-{name}.properties"));
-        klamm::rewrite(&cluster.first_config()?, &config, &all, without)?;
+        properties::rewrite(&cluster.first_config()?, &config, &all, without)?;
 
         let counts = |path: &str| written == Written::Nothing || !path.starts_with("/klamm");
         let before = tree_at_rest(cluster)?;
