@@ -30,7 +30,7 @@ public final class Traffic {
     private static final ConcurrentLinkedQueue<String> TOPICS_TO_LOOK_UP = new ConcurrentLinkedQueue<>();
     private static volatile boolean producing = true;
     // A record by itself costs a request of the producer, of each follower and of each reader: in bursts, two cores bear it.
-    private static final int BURSTS_PER_SECOND = 10;
+    private static final int BURSTS_PER_SECOND = 5;
 
     public static void main(String[] args) throws Exception {
         String bootstrap = args[0];

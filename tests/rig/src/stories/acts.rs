@@ -17,7 +17,7 @@ use crate::teller::Told;
 pub const PATIENCE: Duration = Duration::from_secs(180);
 /// Topics that carry traffic, with their partitions; all have three replicas.
 pub const TOPICS: [(&str, usize); 2] = [("orders", 6), ("payments", 4)];
-const RECORDS_PER_SECOND: u32 = 300;
+const RECORDS_PER_SECOND: u32 = 200;
 
 /// ZooKeeper notices a death after the session timeout, at the latest one tick of its own after that.
 pub fn session_timeout() -> Duration {

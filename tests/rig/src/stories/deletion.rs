@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::acts::{self, PATIENCE, seconds};
-use super::{Choice, JAVA_AT_WORK_LOSES_ROLE, Leading, Pace, Story};
+use super::{Choice, Leading, Pace, Story};
 use crate::cluster::{Cluster, assignment};
 use crate::klamm::FIRST_ID;
 use crate::log_rule::Listed;
@@ -27,7 +27,6 @@ pub const TOPIC_DELETION: Story = Story {
     tell: topic_deletion,
     klamm_may_log: &[],
     brokers_may_log: &[
-        JAVA_AT_WORK_LOSES_ROLE,
         Listed {
             fragments: &["Error when sending leader epoch request", "ReplicaFetcher"],
             reason: "1.1: a fetcher is stopped, with its topic, while it asks its leader something",

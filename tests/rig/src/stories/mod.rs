@@ -77,11 +77,17 @@ const SESSION_EXPIRED: Listed = Listed {
     reason: "the story keeps klamm from its ZooKeeper for longer than its session",
 };
 
-/// What brokers log where a Java controller led for a moment, with work at hand, and klamm took the role from it.
-const JAVA_AT_WORK_LOSES_ROLE: Listed = Listed {
-    fragments: &["[Controller id=", "written by another controller"],
-    reason: "a Java controller that loses the role in the midst of its work says so of each partition",
-};
+/// What a Java controller logs from which klamm takes the role, as any other broker would, while it has work at hand.
+const JAVA_LOSES_ROLE_AT_WORK: [Listed; 2] = [
+    Listed {
+        fragments: &["[Controller id=", "written by another controller"],
+        reason: "a Java controller that loses the role in the midst of its work says so of each partition",
+    },
+    Listed {
+        fragments: &["ontroller", "Controller moved to another broker when"],
+        reason: "the same, of what it was just to write",
+    },
+];
 /// One story.
 #[derive(Debug, Clone, Copy)]
 pub struct Story {
@@ -306,6 +312,7 @@ impl Story {
         let mut found = Vec::new();
         let allowed: Vec<Listed> = log_rule::UNDER_JAVA
             .iter()
+            .chain(&JAVA_LOSES_ROLE_AT_WORK)
             .chain(self.brokers_may_log)
             .copied()
             .collect();

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::acts::{self, PATIENCE, seconds};
-use super::{Choice, JAVA_AT_WORK_LOSES_ROLE, Leading, Pace, Story};
+use super::{Choice, Leading, Pace, Story};
 use crate::cluster::Cluster;
 use crate::klamm::FIRST_ID;
 use crate::log_rule::Listed;
@@ -39,7 +39,6 @@ pub const REASSIGNMENT: Story = Story {
     tell: reassignment,
     klamm_may_log: &[],
     brokers_may_log: &[
-        JAVA_AT_WORK_LOSES_ROLE,
         Listed {
             fragments: &[
                 "[Controller id=",
