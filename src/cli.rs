@@ -1,4 +1,4 @@
-//! The command line: `klamm run`, `klamm handback`, `klamm takeover`, `klamm decode`.
+//! The command line: `klamm run`, `klamm check`, `klamm handback`, `klamm takeover`, `klamm decode`.
 //!
 //! Shell: parses arguments and reads the files they name. What the keys mean is decided in `config`; what a command
 //! does, elsewhere. Upstream counterpart: `Kafka.scala` and `kafka-server-start`, whose shape `klamm run` keeps.
@@ -18,7 +18,10 @@ Exit codes:
   2  wrong command line
   3  wrong configuration, or one that asks for what klamm can't do; nothing was touched
   4  replaced by another klamm process with the same klamm.id; starting again would only replace that one
-  5  refused by the cluster: KRaft is in play, the id belongs to a broker, or something that klamm needs is missing";
+  5  refused by the cluster: KRaft is in play, the id belongs to a broker, or something that klamm needs is missing
+
+`klamm check` ends with 0 if nothing forbids a takeover, whatever differs or is broken, and else with what `klamm run`
+would end with: 1 if ZooKeeper can't be reached, 3 or 5.";
 
 /// What the process ends with, for service managers: 2 to 5 don't get better by starting again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +60,8 @@ struct CommandLine {
 pub enum Command {
     /// Run as a node of the cluster and take the controller role by klamm.takeover
     Run(RunArguments),
+    /// Look at all that a takeover would meet, write nothing, and print what is fine, differs, is broken or forbids it
+    Check(Sources),
     /// Give the role back to the brokers, and let no klamm contend until `klamm takeover`
     Handback(Sources),
     /// Lift the hold of `klamm handback`: klamms contend for the role again
@@ -113,11 +118,19 @@ impl RunArguments {
             let text = format!("klamm.capture.file={}", file.display());
             sources.overrides.push(text);
         }
-        Config::resolve(&sources.read()?)
+        sources.load()
     }
 }
 
 impl Sources {
+    /// The whole configuration.
+    ///
+    /// # Errors
+    /// As [`RunArguments::load`].
+    pub fn load(&self) -> Result<Config, ConfigErrors> {
+        Config::resolve(&self.read()?)
+    }
+
     /// Only the way to ZooKeeper, for `klamm handback` and `klamm takeover`.
     ///
     /// # Errors
@@ -265,6 +278,36 @@ mod tests {
                 "zk1:2181/kafka"
             );
         }
+    }
+
+    #[test]
+    fn check_takes_what_run_takes_and_refuses_the_same() {
+        let broker = Scratch::new(
+            "check",
+            "zookeeper.connect=zk1\nklamm.listeners=PLAINTEXT://k:1\ncreate.topic.policy.class.name=x.Y",
+        );
+        let checked = |overrides: &[&str]| {
+            let line = [&["klamm", "check", "--config", broker.path()], overrides].concat();
+            match Command::parse_from(line).unwrap() {
+                Command::Check(sources) => sources.load(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let id = ["--override", "klamm.id=9"];
+        let refusal = checked(&id).unwrap_err().to_string();
+        assert!(
+            refusal.contains("create.topic.policy.class.name: names a Java class")
+                && refusal.contains("klamm.ignore.create.topic.policy=true"),
+            "{refusal}"
+        );
+        let ignored = ["--override", "klamm.ignore.create.topic.policy=true"];
+        let config = checked(&[id, ignored].concat()).unwrap();
+        assert_eq!(config.klamm_id.0, 9);
+        assert!(
+            config.notices[0].contains("create.topic.policy.class.name"),
+            "{:?}",
+            config.notices
+        );
     }
 
     #[test]

@@ -23,6 +23,19 @@ fn main() -> ExitCode {
             }
             Err(errors) => return wrong_configuration(&errors),
         },
+        Command::Check(sources) => {
+            let checked = match sources.load() {
+                Ok(config) => runtime::check::check(&config),
+                Err(errors) => Ok((runtime::check::refused(&errors), ExitStatus::Configuration)),
+            };
+            match checked {
+                Ok((report, status)) => {
+                    println!("{report}");
+                    return status.into();
+                }
+                Err(error) => Err(error),
+            }
+        }
         Command::Handback(sources) => match sources.load_zookeeper() {
             Ok(zookeeper) => runtime::handback(&zookeeper),
             Err(errors) => return wrong_configuration(&errors),

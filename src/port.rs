@@ -13,7 +13,9 @@ use crate::effect::{
     ReassignmentZnode, ReplyTo, StateRead, Term, TokenId, TopicZnode, ZkOutcome, ZkWrite,
 };
 use crate::event::ControllerEvent;
-use crate::model::{Broker, BrokerId, BrokerRegistration, TopicId, TopicName, TopicPartition};
+use crate::model::{
+    Broker, BrokerId, BrokerRegistration, SharedSettings, TopicId, TopicName, TopicPartition,
+};
 use crate::state::ControllerSnapshot;
 
 /// Why an access to ZooKeeper as a whole did not happen.
@@ -200,7 +202,7 @@ pub trait Brokers {
     /// UpdateMetadata, then the StopReplicas in order; `is_new` of every unsent LeaderAndIsr carries over. An incarnation
     /// that is gone is ignored. Leaving the queue as it is, as by default, is only slower.
     fn replace_queue(&mut self, _of: Incarnation, _requests: ControlRequests) {}
-    /// Asks each broker for its ApiVersions, protocol and authorizer; each answer is a `BrokerSurveyed` event, also
+    /// Asks each broker for its ApiVersions, protocol, authorizer and shared settings; each answer is a `BrokerSurveyed` event, also
     /// that none came within 5 s.
     fn survey(&mut self, registrations: &[BrokerRegistration]);
     /// Closes every channel: the role is gone.
@@ -258,6 +260,9 @@ pub enum SurveyOutcome {
         protocol: Option<crate::model::InterBrokerProtocol>,
         /// `authorizer.class.name`, if it has one: klamm can't authorize yet, so it must not lead such a cluster.
         authorizer: Option<String>,
+        /// What it has of the settings that every controller of the cluster should share, as far as it said so. Left
+        /// out is what stands in `/config/brokers/<default>`: that holds for every controller.
+        shared: SharedSettings,
     },
     /// It is no ZooKeeper-mode broker: it doesn't list the control requests.
     NotZooKeeperMode,

@@ -79,7 +79,7 @@ impl ChannelConfig {
 /// What a survey asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SurveyQuestions {
-    /// ApiVersions, and by DescribeConfigs the inter-broker protocol and the authorizer.
+    /// ApiVersions, and by DescribeConfigs the inter-broker protocol, the authorizer and the shared settings.
     VersionsProtocolAndAuthorizer,
     /// ApiVersions alone: the operator has told us the inter-broker protocol.
     VersionsOnly,

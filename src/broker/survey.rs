@@ -95,6 +95,7 @@ impl Survey {
                 .protocol
                 .and_then(|text| known_protocol(broker, &text)),
             authorizer: settings.authorizer,
+            shared: settings.shared,
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::effect::{
 use crate::event::ControllerEvent;
 use crate::model::{
     Broker, BrokerEpoch, BrokerId, ControllerEpoch, InterBrokerProtocol, KafkaError,
-    LeaderRecoveryState, TopicId, TopicName, TopicPartition,
+    LeaderRecoveryState, SharedSetting, SharedSettings, TopicId, TopicName, TopicPartition,
 };
 
 /// From this version on LeaderAndIsr names topics by id, and its answers name them by nothing else.
@@ -552,13 +552,15 @@ pub(super) fn broker_versions(payload: &Bytes) -> Result<BrokerVersions, CodecEr
     BrokerVersions::from_response(&decode_api_versions(API_VERSIONS_VERSION, payload)?)
 }
 
-/// The two settings of a broker that klamm has to know before it leads it.
+/// The settings of a broker that klamm has to know before it leads it, or wants to compare with its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct BrokerSettings {
     /// `inter.broker.protocol.version`, as the broker writes it.
     pub(super) protocol: Option<String>,
     /// `authorizer.class.name`; never empty.
     pub(super) authorizer: Option<String>,
+    /// What it said of the others, and of its protocol once more.
+    pub(super) shared: SharedSettings,
 }
 
 /// The version in which to ask for settings, if the broker can be asked.
@@ -567,21 +569,24 @@ pub(super) fn describe_configs_version(broker: &BrokerVersions) -> Result<i16, C
 }
 
 const RESOURCE_BROKER: i8 = 4;
-const PROTOCOL_KEY: &str = "inter.broker.protocol.version";
 const AUTHORIZER_KEY: &str = "authorizer.class.name";
+/// A value of the cluster-wide default, from version 1 on.
+const SOURCE_DYNAMIC_DEFAULT: i8 = 3;
 
-/// DescribeConfigs of the two settings of broker `id`.
+/// DescribeConfigs of those settings of broker `id`.
 pub(super) fn describe_configs(
     version: i16,
     correlation_id: i32,
     client_id: &str,
     id: BrokerId,
 ) -> Result<Frame, CodecError> {
-    let keys = [PROTOCOL_KEY, AUTHORIZER_KEY].map(StrBytes::from_static_str);
+    let keys = SharedSetting::ALL.map(SharedSetting::key).into_iter();
+    let keys = keys.chain([AUTHORIZER_KEY]);
+    let keys: Vec<StrBytes> = keys.map(StrBytes::from_static_str).collect();
     let broker = DescribeConfigsResource::default()
         .with_resource_type(RESOURCE_BROKER)
         .with_resource_name(StrBytes::from_string(id.to_string()))
-        .with_configuration_keys(Some(keys.to_vec()));
+        .with_configuration_keys(Some(keys));
     let request = DescribeConfigsRequest::default().with_resources(vec![broker]);
     encode_request(version, correlation_id, Some(client_id), &request)
 }
@@ -601,10 +606,21 @@ pub(super) fn broker_settings(
         for config in &result.configs {
             let value = config.value.as_ref().map(|value| value.to_string());
             let value = value.filter(|value| !value.is_empty());
-            match config.name.as_str() {
-                PROTOCOL_KEY => settings.protocol = value,
-                AUTHORIZER_KEY => settings.authorizer = value,
-                _ => {}
+            if config.name.as_str() == AUTHORIZER_KEY {
+                settings.authorizer = value;
+                continue;
+            }
+            let Some(setting) = SharedSetting::named(&config.name) else {
+                continue;
+            };
+            if setting == SharedSetting::InterBrokerProtocolVersion {
+                settings.protocol = value.clone();
+            }
+            if config.config_source != SOURCE_DYNAMIC_DEFAULT {
+                // Only a policy may be unset.
+                let may_be_unset = setting == SharedSetting::CreateTopicPolicyClassName;
+                let known = value.or_else(|| may_be_unset.then(String::new));
+                settings.shared.extend(known.map(|value| (setting, value)));
             }
         }
     }

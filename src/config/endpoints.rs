@@ -178,6 +178,61 @@ pub(super) fn comma_separated(text: &str) -> impl Iterator<Item = &str> {
         .filter(|part| !part.is_empty())
 }
 
+/// Addresses that a listener can bind, but nobody can dial.
+pub(super) fn dials_nowhere(host: &str) -> bool {
+    matches!(host, "" | "0.0.0.0" | "::")
+}
+
+pub(super) fn check_own_listeners(listeners: &[Listener], needed: &[String]) -> Result<(), String> {
+    for (index, listener) in listeners.iter().enumerate() {
+        if listener.port == 0 {
+            return Err(format!(
+                "{listener} has port 0; brokers and clients need a fixed one"
+            ));
+        }
+        let same = |other: &&Listener| other.host == listener.host && other.port == listener.port;
+        if let Some(other) = listeners.iter().take(index).find(same) {
+            return Err(format!(
+                "{} and {} share an address",
+                other.name, listener.name
+            ));
+        }
+    }
+    let lacks = |name: &&String| !listeners.iter().any(|listener| listener.name == **name);
+    let missing: Vec<_> = needed.iter().filter(lacks).map(String::as_str).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "klamm must listen on every listener name that the brokers have; missing: {}",
+        missing.join(", ")
+    ))
+}
+
+pub(super) fn in_order_of(listeners: &[Listener], text: &str) -> Result<Vec<Listener>, String> {
+    let advertised = parse_listeners(text)?;
+    if let Some(listener) = advertised
+        .iter()
+        .find(|listener| dials_nowhere(&listener.host) || listener.port == 0)
+    {
+        return Err(format!("{listener} is no address that others can dial"));
+    }
+    let ordered: Vec<_> = listeners
+        .iter()
+        .filter_map(|own| {
+            advertised
+                .iter()
+                .find(|listener| listener.name == own.name)
+                .cloned()
+        })
+        .collect();
+    if ordered.len() == listeners.len() && ordered.len() == advertised.len() {
+        Ok(ordered)
+    } else {
+        Err("must name the same listeners as klamm.listeners".to_owned())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,13 +10,15 @@ pub mod properties;
 pub mod raw;
 pub mod resolved;
 pub mod security;
+mod shared;
 pub mod zookeeper_connect;
 
 pub use endpoints::{HostPort, Listener, ProtocolMap};
 pub use error::{ConfigError, ConfigErrors};
 pub use raw::RawConfig;
 pub use resolved::{
-    CaptureConfig, Config, KeyCounts, LogConfig, LogLevel, TakeoverPolicy, ZooKeeperConfig,
+    CaptureConfig, Config, CreateTopicPolicy, KeyCounts, LogConfig, LogLevel, TakeoverPolicy,
+    ZooKeeperConfig,
 };
 pub use zookeeper_connect::ZooKeeperConnect;
 

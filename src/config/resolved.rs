@@ -31,6 +31,15 @@ pub enum TakeoverPolicy {
     Vacant,
 }
 
+/// What becomes of a class that decides which topics may be created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreateTopicPolicy {
+    /// The files name none; klamm would not start if they did.
+    None,
+    /// Whoever names one, topics are created without asking it.
+    Ignored,
+}
+
 /// The least severe level that is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogLevel {
@@ -135,6 +144,7 @@ pub struct Config {
     pub num_partitions: i32,
     /// At least 1.
     pub min_insync_replicas: i32,
+    pub create_topic_policy: CreateTopicPolicy,
     pub reserved_broker_max_id: i32,
     /// The id of the broker whose file this is.
     pub broker_id: Option<BrokerId>,
@@ -243,6 +253,7 @@ impl Config {
             ),
             num_partitions: reader.number("num.partitions", 1, 1..=i32::MAX),
             min_insync_replicas: reader.number("min.insync.replicas", 1, 1..=i32::MAX),
+            create_topic_policy: CreateTopicPolicy::None,
             reserved_broker_max_id: reader.number("reserved.broker.max.id", 1000, 0..=i32::MAX),
             broker_id: broker_id.map(BrokerId),
             broker_rack: reader.text("broker.rack"),
@@ -262,8 +273,9 @@ impl Config {
         self.socket_connection_setup_timeout_max_ms = self
             .socket_connection_setup_timeout_max_ms
             .max(self.socket_connection_setup_timeout_ms);
-        // Read again where it is used; here only so that a slip of the pen is told.
-        reader.boolean("klamm.ignore.create.topic.policy", false);
+        if reader.boolean("klamm.ignore.create.topic.policy", false) {
+            self.create_topic_policy = CreateTopicPolicy::Ignored;
+        }
         if self.klamm_id.0 > self.reserved_broker_max_id {
             reader.notices.push(format!(
                 "klamm.id={} is above reserved.broker.max.id={}: a broker that generates its id could be given the same one",
@@ -419,6 +431,11 @@ impl Reader<'_> {
                 findings.without_effect.join(", ")
             ));
         }
+        if let Some(policy) = findings.ignored_policy {
+            self.notices.push(format!(
+                "{policy}: klamm can't run the policy and creates topics without asking it, as klamm.ignore.create.topic.policy=true wants it"
+            ));
+        }
     }
 
     fn zookeeper(&mut self) -> Option<ZooKeeperConfig> {
@@ -570,7 +587,7 @@ impl Reader<'_> {
         );
         let listeners = self.required(key, &explanation, |text| {
             let listeners = endpoints::parse_listeners(text)?;
-            check_own_listeners(&listeners, needed)?;
+            endpoints::check_own_listeners(&listeners, needed)?;
             Ok(listeners)
         })?;
         let names: Vec<_> = listeners
@@ -587,7 +604,7 @@ impl Reader<'_> {
         let Some(value) = self.raw.get(key) else {
             if let Some(listener) = listeners
                 .iter()
-                .find(|listener| dials_nowhere(&listener.host))
+                .find(|listener| endpoints::dials_nowhere(&listener.host))
             {
                 let explanation = format!(
                     "klamm listens on every address for {listener}, and others need one that they can dial; for example \
@@ -598,7 +615,7 @@ impl Reader<'_> {
             }
             return Some(listeners.to_vec());
         };
-        match in_order_of(listeners, value.trimmed()) {
+        match endpoints::in_order_of(listeners, value.trimmed()) {
             Ok(advertised) => Some(advertised),
             Err(reason) => {
                 self.invalid(key, value, reason);
@@ -724,60 +741,5 @@ impl Reader<'_> {
 
     fn text(&mut self, key: &str) -> Option<String> {
         self.raw.get(key).map(|value| value.trimmed().to_owned())
-    }
-}
-
-/// Addresses that a listener can bind, but nobody can dial.
-fn dials_nowhere(host: &str) -> bool {
-    matches!(host, "" | "0.0.0.0" | "::")
-}
-
-fn check_own_listeners(listeners: &[Listener], needed: &[String]) -> Result<(), String> {
-    for (index, listener) in listeners.iter().enumerate() {
-        if listener.port == 0 {
-            return Err(format!(
-                "{listener} has port 0; brokers and clients need a fixed one"
-            ));
-        }
-        let same = |other: &&Listener| other.host == listener.host && other.port == listener.port;
-        if let Some(other) = listeners.iter().take(index).find(same) {
-            return Err(format!(
-                "{} and {} share an address",
-                other.name, listener.name
-            ));
-        }
-    }
-    let lacks = |name: &&String| !listeners.iter().any(|listener| listener.name == **name);
-    let missing: Vec<_> = needed.iter().filter(lacks).map(String::as_str).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    Err(format!(
-        "klamm must listen on every listener name that the brokers have; missing: {}",
-        missing.join(", ")
-    ))
-}
-
-fn in_order_of(listeners: &[Listener], text: &str) -> Result<Vec<Listener>, String> {
-    let advertised = endpoints::parse_listeners(text)?;
-    if let Some(listener) = advertised
-        .iter()
-        .find(|listener| dials_nowhere(&listener.host) || listener.port == 0)
-    {
-        return Err(format!("{listener} is no address that others can dial"));
-    }
-    let ordered: Vec<_> = listeners
-        .iter()
-        .filter_map(|own| {
-            advertised
-                .iter()
-                .find(|listener| listener.name == own.name)
-                .cloned()
-        })
-        .collect();
-    if ordered.len() == listeners.len() && ordered.len() == advertised.len() {
-        Ok(ordered)
-    } else {
-        Err("must name the same listeners as klamm.listeners".to_owned())
     }
 }

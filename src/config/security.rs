@@ -16,6 +16,8 @@ pub struct SecurityFindings {
     pub refusals: Vec<ConfigError>,
     /// Keys without effect, each with its place, for the log.
     pub without_effect: Vec<String>,
+    /// A policy that the operator wants klamm to lead without, with its place, for the log.
+    pub ignored_policy: Option<String>,
 }
 
 /// The part of a configuration that a command needs.
@@ -32,6 +34,8 @@ enum Verdict {
     WithoutEffect,
     /// A value that asks for nothing.
     AsksNothing,
+    /// A policy that topics are created without, on the operator's word.
+    IgnoredPolicy,
     Refused {
         why: &'static str,
         remedy: &'static str,
@@ -69,6 +73,9 @@ pub fn judge(raw: &RawConfig, scope: SecurityScope) -> SecurityFindings {
         }
         match verdict(raw, base_name(key), value) {
             Ok(Verdict::AsksNothing) => {}
+            Ok(Verdict::IgnoredPolicy) => {
+                findings.ignored_policy = Some(format!("{key} ({})", value.origin()));
+            }
             Ok(Verdict::WithoutEffect) => findings
                 .without_effect
                 .push(format!("{key} ({})", value.origin())),
@@ -199,7 +206,7 @@ fn create_topic_policy_verdict(raw: &RawConfig) -> Result<Verdict, String> {
             .map(|value| parse_boolean(value.trimmed()))
             .transpose()
         {
-            Ok(Some(true)) => Verdict::WithoutEffect,
+            Ok(Some(true)) => Verdict::IgnoredPolicy,
             // A wrong value of klamm's own key is told where that key is read.
             Ok(_) | Err(_) => Verdict::Refused {
                 why: "names a Java class that decides which topics may be created; klamm can't run it",
@@ -310,7 +317,12 @@ mod tests {
     #[test]
     fn a_topic_policy_may_be_ignored_on_the_operators_word() {
         let text = "create.topic.policy.class.name=x.Y\nklamm.ignore.create.topic.policy=true";
-        assert_eq!(findings(text).refusals, []);
+        let found = findings(text);
+        assert_eq!((found.refusals, found.without_effect), (vec![], vec![]));
+        assert_eq!(
+            found.ignored_policy.as_deref(),
+            Some("create.topic.policy.class.name (s line 1)")
+        );
         let text = "create.topic.policy.class.name=x.Y\nklamm.ignore.create.topic.policy=false";
         assert_eq!(findings(text).refusals.len(), 1);
     }

@@ -88,9 +88,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let there = self.topics_that_exist(&unknown).await?;
         let (unreadable, gone): (Vec<_>, Vec<_>) =
             unknown.into_iter().partition(|topic| there.contains(topic));
-        self.warn_broken(unreadable.iter().map(|topic| {
-            format!("/admin/delete_topics/{topic}: the topic can't be deleted, because its node /brokers/topics/{topic} can't be understood; repair it, or remove both nodes and the topic's folders on the brokers")
-        }));
+        self.warn_broken(unreadable.iter().map(deletion::unreadable));
         if !gone.is_empty() {
             info!(target: log::CONTROLLER, "Ignoring the deletion of topics that don't exist: {}", list(&gone));
         }

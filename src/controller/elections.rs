@@ -43,10 +43,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn elect_requested(&mut self, asked: Vec<TopicPartition>) -> Result<(), ZkFault> {
         let sorted = preferred::requested(&self.context, asked, ElectionType::Preferred);
         for (partition, why) in &sorted.refused {
-            warn!(
-                target: log::CONTROLLER,
-                "the preferred leader of {partition} is not elected (/admin/preferred_replica_election): {why}"
-            );
+            warn!(target: log::CONTROLLER, "{}", preferred::refused_entry(partition, *why));
         }
         info!(
             target: log::CONTROLLER,

@@ -70,11 +70,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.process_preferred_replica_election().await
     }
 
-    /// The operator's word, else the least that any broker said, else what its registration implies.
     fn cluster_protocol(&self) -> Option<InterBrokerProtocol> {
-        self.settings
-            .protocol
-            .or_else(|| self.survey.least_protocol())
+        self.survey.cluster_protocol(self.settings.protocol)
     }
 
     /// The brokers' protocol changed, or became known: versions, `/feature` and topic ids follow.

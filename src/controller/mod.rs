@@ -14,10 +14,12 @@ mod failover;
 mod features;
 mod isr;
 mod log;
+pub mod preflight;
 mod producer_ids;
 mod reassign;
 mod responses;
 mod role;
+mod shared_settings;
 mod shutdown;
 mod sweep;
 mod tokens;
@@ -36,7 +38,8 @@ use crate::machine::config_changes::SeenConfigChanges;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{Applied, Decision, Fetched, Needs, Refused, StateChange};
 use crate::model::{
-    ApiError, BrokerId, Endpoint, InterBrokerProtocol, KafkaError, TopicName, TopicPartition,
+    ApiError, BrokerId, Endpoint, InterBrokerProtocol, KafkaError, SharedSetting, SharedSettings,
+    TopicName, TopicPartition,
 };
 use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
 use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
@@ -62,6 +65,9 @@ pub struct ControllerSettings {
     pub unclean_leader_election_enable: bool,
     /// `delete.topic.enable`.
     pub delete_topic_enable: bool,
+    /// What klamm has of the settings that every controller of the cluster should share; what is left out is not compared
+    /// with the brokers'.
+    pub shared: SharedSettings,
     /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
     pub anti_entropy_period_ms: u64,
     /// How often expired delegation tokens are looked for; `None`: the cluster has none.
@@ -133,6 +139,8 @@ pub struct KafkaController<Z, B, R, C> {
     has_unfinished_work: bool,
     /// Topics with partitions that are assigned to klamms only, while no broker is live to take their place.
     unplaced_topics: BTreeSet<TopicName>,
+    /// Which brokers were said to differ, in what, and by which value.
+    differing_settings: BTreeSet<(SharedSetting, BrokerId, String)>,
 }
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -164,6 +172,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             hold_off_until_ms: 0,
             has_unfinished_work: false,
             unplaced_topics: BTreeSet::new(),
+            differing_settings: BTreeSet::new(),
             settings,
             ports,
         }

@@ -170,10 +170,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let refused = refused.map(|(at, why)| (at, why.to_string()));
         let refused: Vec<String> = refused
             .chain(not_written)
-            .map(|(at, why)| {
-                let wanted = targets.get(&at).map(ToString::to_string).unwrap_or_default();
-                format!("/admin/reassign_partitions: partition {at} is not reassigned to {wanted}, and klamm takes the entry out: {why}")
-            })
+            .map(|(at, why)| reassignment::refused_entry(&at, targets.get(&at), &why))
             .collect();
         self.warn_broken(refused);
         Ok(())

@@ -6,9 +6,8 @@
 use tracing::{info, warn};
 
 use super::{KafkaController, Stop, log};
-use crate::machine::candidacy::{Intent, StandingBy, Unfit, Verdict};
+use crate::machine::candidacy::{Intent, StandingBy, Unfit, Verdict, describe};
 use crate::machine::own_broker;
-use crate::model::BrokerId;
 use crate::port::{BrokerSurvey, Brokers, Clock, Holder, Replies, RoleView, Taking, Zk, ZkFault};
 use crate::state::FailoverTimes;
 
@@ -197,6 +196,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         survey: BrokerSurvey,
     ) -> Result<Option<Stop>, ZkFault> {
         self.survey.answered(survey);
+        self.report_differing_settings();
         if self.context.term().is_some() {
             if let Verdict::Unfit(unfit) = self.survey.verdict()
                 && !matches!(unfit, Unfit::TooManySilent { .. })
@@ -275,17 +275,4 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 enum Taken {
     Won,
     Raced,
-}
-
-fn describe(holder: &Holder) -> String {
-    let named = |who: &str, id: &BrokerId| format!("{who} {id} holds it");
-    match holder {
-        Holder::Nobody => "nobody holds it".to_owned(),
-        Holder::Ourselves => "our session holds it".to_owned(),
-        Holder::Namesake { .. } => "another session with our id holds it".to_owned(),
-        Holder::Klamm { id, .. } => named("klamm", id),
-        Holder::Broker { id, .. } => named("broker", id),
-        Holder::Kraft => "a KRaft controller holds it".to_owned(),
-        Holder::Unreadable { why, .. } => format!("/controller can't be read: {why}"),
-    }
 }

@@ -59,10 +59,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// The topics' names, strange ones left out.
     pub(super) async fn list_topics(&mut self) -> Result<Vec<TopicName>, ZkFault> {
         let listed = self.ports.zk.topic_names().await?;
-        let strange = membership::illegal(&listed);
-        self.warn_broken(strange.iter().map(|name| {
-            format!("/brokers/topics/{name}: no legal topic name; ignored. Remove the node if nothing needs it")
-        }));
+        self.warn_broken(membership::illegal_names(&listed));
         Ok(listed.into_iter().filter(TopicName::is_legal).collect())
     }
 
@@ -109,9 +106,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Which partitions of a topic node are new and sound.
     fn vet(&mut self, topic: TopicName, znode: TopicZnode) -> Intake {
         let found = membership::new_partitions(&self.context, &topic, &znode);
-        self.warn_broken(found.refused.iter().map(|(partition, why)| {
-            format!("/brokers/topics/{topic}: partition {partition} is ignored: {why}")
-        }));
+        self.warn_broken(found.complaints(&topic));
         Intake {
             topic,
             znode,

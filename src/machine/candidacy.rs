@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::effect::Incarnation;
-use crate::model::{BrokerId, BrokerRegistration, InterBrokerProtocol, SecurityProtocol};
+use crate::model::{
+    BrokerId, BrokerRegistration, InterBrokerProtocol, SecurityProtocol, SharedSettings,
+};
 use crate::port::{BrokerSurvey, Holder, RoleView, SurveyOutcome};
 
 /// From whom klamm takes the role (`klamm.takeover`).
@@ -117,6 +119,20 @@ pub enum Unfit {
 pub const TAKEOVER_DELAY_MS_MAX: u64 = 15 * 60 * 1000;
 /// A role lost within this time of being taken doubles the wait: 10 minutes.
 pub const CONTESTED_WITHIN_MS: u64 = 10 * 60 * 1000;
+
+/// Who holds the role, in words.
+pub fn describe(holder: &Holder) -> String {
+    let named = |who: &str, id: &BrokerId| format!("{who} {id} holds it");
+    match holder {
+        Holder::Nobody => "nobody holds it".to_owned(),
+        Holder::Ourselves => "our session holds it".to_owned(),
+        Holder::Namesake { .. } => "another session with our id holds it".to_owned(),
+        Holder::Klamm { id, .. } => named("klamm", id),
+        Holder::Broker { id, .. } => named("broker", id),
+        Holder::Kraft => "a KRaft controller holds it".to_owned(),
+        Holder::Unreadable { why, .. } => format!("/controller can't be read: {why}"),
+    }
+}
 
 /// What is remembered about contending.
 #[derive(Debug)]
@@ -304,27 +320,71 @@ impl Survey {
         of_each.min()
     }
 
+    /// The operator's word, else the least that any broker said, else what its registration implies.
+    pub fn cluster_protocol(
+        &self,
+        given: Option<InterBrokerProtocol>,
+    ) -> Option<InterBrokerProtocol> {
+        given.or_else(|| self.least_protocol())
+    }
+
+    /// What a broker answered, if it did yet.
+    pub fn outcome(&self, id: BrokerId) -> Option<&SurveyOutcome> {
+        self.answers.get(&id).map(|survey| &survey.outcome)
+    }
+
     /// What the answers so far allow.
     pub fn verdict(&self) -> Verdict {
-        if let Some(unfit) = self.unfit_registration().or_else(|| self.unfit_answer()) {
+        if let Some(unfit) = self.unfit_brokers().next() {
             return Verdict::Unfit(unfit);
         }
-        if !self.begun || self.answers.len() < self.registered.len() {
+        if !self.is_complete() {
             return Verdict::Pending;
         }
-        let (total, silent) = (self.registered.len(), self.silent());
-        if total > 0 && silent.len() * 2 >= total {
-            let names: Vec<_> = silent
-                .iter()
-                .map(|(id, why)| format!("broker {id}: {why}"))
-                .collect();
-            return Verdict::Unfit(Unfit::TooManySilent {
-                silent: silent.len(),
-                total,
-                names: names.join("; "),
-            });
+        match self.too_many_silent() {
+            Some(unfit) => Verdict::Unfit(unfit),
+            None => Verdict::Fit,
         }
-        Verdict::Fit
+    }
+
+    /// Everything that forbids to lead these brokers, not just the first of it, as far as they have answered.
+    pub fn obstacles(&self) -> Vec<Unfit> {
+        let silence = self.too_many_silent().filter(|_| self.is_complete());
+        self.unfit_brokers().chain(silence).collect()
+    }
+
+    /// What each broker said of the settings that controllers should share.
+    pub fn shared_settings(&self) -> impl Iterator<Item = (BrokerId, &SharedSettings)> + Clone {
+        let answers = self.answers.iter();
+        answers.filter_map(|(id, survey)| match &survey.outcome {
+            SurveyOutcome::Answered { shared, .. } => Some((*id, shared)),
+            SurveyOutcome::NotZooKeeperMode | SurveyOutcome::Silent(_) => None,
+        })
+    }
+
+    /// Whether everybody who was asked has answered, or let the time go by.
+    pub fn is_complete(&self) -> bool {
+        self.begun && self.answers.len() >= self.registered.len()
+    }
+
+    fn too_many_silent(&self) -> Option<Unfit> {
+        let (total, silent) = (self.registered.len(), self.silent());
+        if total == 0 || silent.len() * 2 < total {
+            return None;
+        }
+        let names: Vec<_> = silent
+            .iter()
+            .map(|(id, why)| format!("broker {id}: {why}"))
+            .collect();
+        Some(Unfit::TooManySilent {
+            silent: silent.len(),
+            total,
+            names: names.join("; "),
+        })
+    }
+
+    fn unfit_brokers(&self) -> impl Iterator<Item = Unfit> {
+        self.unfit_registrations().chain(self.unfit_answers())
     }
 
     fn was_silent(&self, id: BrokerId) -> bool {
@@ -333,12 +393,12 @@ impl Survey {
             .is_some_and(|survey| matches!(survey.outcome, SurveyOutcome::Silent(_)))
     }
 
-    fn unfit_registration(&self) -> Option<Unfit> {
+    fn unfit_registrations(&self) -> impl Iterator<Item = Unfit> {
         let endpoints = self
             .registered
             .iter()
             .flat_map(|r| r.broker.endpoints.iter().map(|e| (r.broker.id, e)));
-        endpoints.into_iter().find_map(|(broker, endpoint)| {
+        endpoints.filter_map(|(broker, endpoint)| {
             let listener = endpoint.listener.to_string();
             if endpoint.security_protocol != SecurityProtocol::Plaintext {
                 let protocol = endpoint.security_protocol.name();
@@ -353,10 +413,10 @@ impl Survey {
         })
     }
 
-    fn unfit_answer(&self) -> Option<Unfit> {
+    fn unfit_answers(&self) -> impl Iterator<Item = Unfit> {
         self.answers
             .iter()
-            .find_map(|(id, survey)| match &survey.outcome {
+            .filter_map(|(id, survey)| match &survey.outcome {
                 SurveyOutcome::NotZooKeeperMode => Some(Unfit::NotZooKeeperMode(*id)),
                 SurveyOutcome::Answered {
                     authorizer: Some(authorizer),
@@ -435,6 +495,7 @@ mod tests {
             SurveyOutcome::Answered {
                 protocol: None,
                 authorizer: None,
+                shared: SharedSettings::new(),
             },
         )
     }
@@ -615,6 +676,7 @@ mod tests {
         let authorizer = SurveyOutcome::Answered {
             protocol: None,
             authorizer: Some("A".to_owned()),
+            shared: SharedSettings::new(),
         };
         let authorizing = survey_of(vec![plain(1)], vec![answer(1, authorizer)]);
         assert!(matches!(
@@ -639,6 +701,7 @@ mod tests {
                 SurveyOutcome::Answered {
                     protocol: protocol.parse().ok(),
                     authorizer: None,
+                    shared: SharedSettings::new(),
                 },
             )
         };

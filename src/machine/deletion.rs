@@ -39,6 +39,13 @@ pub struct Review {
     pub resumed: Vec<TopicName>,
 }
 
+/// What to say of a topic that is to be deleted and can't be, because its node can't be understood.
+pub fn unreadable(topic: &TopicName) -> String {
+    format!(
+        "/admin/delete_topics/{topic}: the topic can't be deleted, because its node /brokers/topics/{topic} can't be understood; repair it, or remove both nodes and the topic's folders on the brokers"
+    )
+}
+
 /// Looks at every topic queued for deletion.
 pub fn review(context: &ControllerContext) -> Review {
     let mut review = Review::default();

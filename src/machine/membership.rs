@@ -120,6 +120,16 @@ pub fn illegal(listed: &[TopicName]) -> Vec<TopicName> {
     illegal.into_iter().cloned().collect()
 }
 
+/// What to say of them.
+pub fn illegal_names(listed: &[TopicName]) -> Vec<String> {
+    let illegal = illegal(listed).into_iter();
+    illegal
+        .map(|name| {
+            format!("/brokers/topics/{name}: no legal topic name; ignored. Remove the node if nothing needs it")
+        })
+        .collect()
+}
+
 /// The partitions of a topic node that the context doesn't hold yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewPartitions {
@@ -127,6 +137,18 @@ pub struct NewPartitions {
     pub accepted: Vec<(TopicPartition, ReplicaAssignment)>,
     /// Not to be created, and why, in order.
     pub refused: Vec<(TopicPartition, AssignmentRefusal)>,
+}
+
+impl NewPartitions {
+    /// What to say of those that can't be created.
+    pub fn complaints(&self, topic: &TopicName) -> Vec<String> {
+        let refused = self.refused.iter();
+        refused
+            .map(|(partition, why)| {
+                format!("/brokers/topics/{topic}: partition {partition} is ignored: {why}")
+            })
+            .collect()
+    }
 }
 
 /// Why a partition of a topic node can't be created.

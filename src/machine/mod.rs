@@ -14,11 +14,13 @@ pub mod membership;
 pub mod own_broker;
 pub mod partition;
 pub mod preferred;
+pub mod preflight;
 pub mod producer_ids;
 pub mod reassignment;
 pub mod replica;
 pub mod request_batch;
 pub mod sanitise;
+pub mod shared_settings;
 pub mod shutdown;
 #[cfg(test)]
 mod small_cluster;

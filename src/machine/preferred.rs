@@ -78,6 +78,13 @@ pub fn requested(
     sorted
 }
 
+/// What to say of a partition that the node asks for and that is not elected.
+pub fn refused_entry(at: &TopicPartition, why: NotElected) -> String {
+    format!(
+        "the preferred leader of {at} is not elected (/admin/preferred_replica_election): {why}"
+    )
+}
+
 /// Every partition there is, in order.
 pub fn all_partitions(context: &ControllerContext) -> Vec<TopicPartition> {
     let topics = context.topics().iter();

@@ -212,6 +212,14 @@ pub fn requested(
     sorted
 }
 
+/// What to say of an entry of the node that is not done.
+pub fn refused_entry(at: &TopicPartition, wanted: Option<&BrokerIds>, why: &str) -> String {
+    let wanted = wanted.map(ToString::to_string).unwrap_or_default();
+    format!(
+        "/admin/reassign_partitions: partition {at} is not reassigned to {wanted}, and klamm takes the entry out: {why}"
+    )
+}
+
 /// Whether a partition is being reassigned to exactly these replicas.
 pub fn runs_towards(context: &ControllerContext, at: &TopicPartition, target: &BrokerIds) -> bool {
     context.partition(at).is_some_and(|found| {

@@ -10,6 +10,7 @@ mod ids;
 mod kafka_error;
 mod leader_and_isr;
 mod protocol;
+mod shared_setting;
 
 pub use assignment::ReplicaAssignment;
 pub use broker::{Broker, BrokerRegistration, Endpoint, Features, SecurityProtocol};
@@ -21,3 +22,4 @@ pub use ids::{
 pub use kafka_error::{ApiError, KafkaError};
 pub use leader_and_isr::{LeaderAndIsr, LeaderRecoveryState};
 pub use protocol::{InterBrokerProtocol, UnknownProtocol};
+pub use shared_setting::{SharedSetting, SharedSettings};

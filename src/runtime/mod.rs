@@ -3,6 +3,7 @@
 //! Shell: decides nothing about partitions. What has to be proven before a held role is taken is done here first:
 //! listeners bound, ZooKeeper read, `klamm.id` vetted. Upstream: `KafkaServer.startup`, `ControllerEventThread`.
 
+pub mod check;
 mod clock;
 mod event_loop;
 mod handover;
@@ -325,6 +326,7 @@ fn controller_settings(config: &Config) -> ControllerSettings {
         protocol: config.inter_broker_protocol,
         unclean_leader_election_enable: config.unclean_leader_election_enable,
         delete_topic_enable: config.delete_topic_enable,
+        shared: config.shared_settings(),
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
         token_expiry_check_interval_ms: config.delegation_token_expiry_check_interval_ms,
         leader_balance: config

@@ -8,6 +8,7 @@ mod client;
 mod handover;
 mod link;
 pub mod paths;
+mod preflight;
 mod probe;
 mod read;
 mod role;

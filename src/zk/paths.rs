@@ -10,6 +10,8 @@ pub const CONTROLLER: &str = "/controller";
 /// The number of the last election; its version is the fence. Never deleted: a fresh one begins at version 0 again, and
 /// a stale fence could match.
 pub const CONTROLLER_EPOCH: &str = "/controller_epoch";
+/// What the cluster is called; its first broker invented it.
+pub const CLUSTER_ID: &str = "/cluster/id";
 /// Parent of the brokers' registrations.
 pub const BROKER_IDS: &str = "/brokers/ids";
 /// Parent of the topics.

@@ -122,6 +122,7 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct Session {
     client: ZkClient,
+    version: ServerVersion,
     keeper: JoinHandle<()>,
     stop: oneshot::Sender<()>,
 }
@@ -138,12 +139,38 @@ impl Session {
         observer: Arc<dyn Observer>,
     ) -> Result<Session, StartError> {
         let dialer = Dialer::new(&settings);
-        let deadline =
-            Instant::now() + Duration::from_millis(settings.connection_timeout_ms.into());
+        let deadline = dialer.deadline(&settings);
         let version = dialer.probe(deadline, &settings).await?;
         dialer.create_chroot(deadline, &settings).await?;
-        let connected = dialer.first_connection(deadline, &settings).await?;
+        let wire = dialer.first_connection(deadline, &settings).await?;
+        Ok(Session::keep(
+            settings, dialer, version, wire, sink, observer,
+        ))
+    }
 
+    /// The same for whoever only reads: nothing is written, not even a missing chroot, and nobody hears of watches.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub async fn start_to_read(settings: Settings) -> Result<Session, StartError> {
+        let dialer = Dialer::new(&settings);
+        let deadline = dialer.deadline(&settings);
+        let version = dialer.probe(deadline, &settings).await?;
+        let wire = dialer.first_connection(deadline, &settings).await?;
+        let (sink, observer) = (Arc::new(NoEvents), Arc::new(NoObserver));
+        Ok(Session::keep(
+            settings, dialer, version, wire, sink, observer,
+        ))
+    }
+
+    fn keep(
+        settings: Settings,
+        dialer: Dialer,
+        version: ServerVersion,
+        connected: super::link::Connected,
+        sink: Arc<dyn EventSink>,
+        observer: Arc<dyn Observer>,
+    ) -> Session {
         let watches = Watches::new(Arc::clone(&sink));
         let wire = Wire::new(connected, 1, &watches);
         tracing::info!(
@@ -162,11 +189,17 @@ impl Session {
             sink,
             generation: 1,
         };
-        Ok(Session {
+        Session {
             client: ZkClient::new(shared),
+            version,
             keeper: tokio::spawn(keeper.keep(wire, stopped)),
             stop,
-        })
+        }
+    }
+
+    /// What the servers could do when the session began.
+    pub fn server_version(&self) -> ServerVersion {
+        self.version
     }
 
     /// The client; clones of it go wherever ZooKeeper is needed.
@@ -205,6 +238,10 @@ impl Dialer {
             session_timeout,
             attempt: (session_timeout / 5).max(Duration::from_secs(1)),
         }
+    }
+
+    fn deadline(&self, settings: &Settings) -> Instant {
+        Instant::now() + Duration::from_millis(settings.connection_timeout_ms.into())
     }
 
     /// A connector of our settings, for a session that no dropped handle closes by accident.

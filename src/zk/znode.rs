@@ -22,12 +22,14 @@ use crate::model::{
 };
 
 mod admin;
+mod cluster;
 mod config;
 #[cfg(test)]
 mod tests;
 mod token;
 
 pub use admin::{decode_preferred_election, decode_reassignment, encode_reassignment};
+pub use cluster::decode_cluster_id;
 pub use config::{
     decode_config_change, decode_election_config, encode_config_change, encode_election_config,
 };

@@ -5,6 +5,7 @@
 mod harness;
 mod proxy;
 
+mod check;
 mod ends;
 mod faults;
 mod handover;

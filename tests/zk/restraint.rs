@@ -9,7 +9,7 @@ use klamm::controller::{ControllerSettings, KafkaController};
 use klamm::effect::{Answer, ControlRequests, Incarnation, ReplyTo};
 use klamm::event::{ControllerEvent, EventSink, Sweep};
 use klamm::machine::candidacy::TakeoverPolicy;
-use klamm::model::{BrokerEpoch, BrokerId, BrokerRegistration, TopicId};
+use klamm::model::{BrokerEpoch, BrokerId, BrokerRegistration, SharedSettings, TopicId};
 use klamm::port::{BrokerSurvey, Brokers, Clock, Ports, Replies, SurveyOutcome};
 use klamm::state::ControllerSnapshot;
 use klamm::zk::{ZkClient, znode};
@@ -40,6 +40,7 @@ impl Brokers for Answering {
             let outcome = SurveyOutcome::Answered {
                 protocol: "3.9".parse().ok(),
                 authorizer: None,
+                shared: SharedSettings::new(),
             };
             self.0.put(ControllerEvent::BrokerSurveyed(BrokerSurvey {
                 incarnation,
@@ -151,6 +152,7 @@ impl Node {
             protocol: None,
             unclean_leader_election_enable: false,
             delete_topic_enable: true,
+            shared: SharedSettings::new(),
             anti_entropy_period_ms: 3_600_000,
             token_expiry_check_interval_ms: Some(1),
             leader_balance: None,

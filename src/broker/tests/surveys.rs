@@ -7,6 +7,7 @@ use klamm_codec::messages::describe_configs_response::{
 
 use super::super::SurveyQuestions;
 use super::*;
+use crate::model::{SharedSetting, SharedSettings};
 use crate::port::{BrokerSurvey, Brokers, SurveyOutcome};
 
 fn settings(values: &[(&'static str, &'static str)]) -> DescribeConfigsResponse {
@@ -57,7 +58,16 @@ fn answered(protocol: Option<&str>, authorizer: Option<&str>) -> SurveyOutcome {
     SurveyOutcome::Answered {
         protocol: protocol.map(|text| text.parse().unwrap()),
         authorizer: authorizer.map(str::to_owned),
+        shared: SharedSettings::new(),
     }
+}
+
+/// The same without what was said of shared settings.
+fn without_shared(mut outcome: SurveyOutcome) -> SurveyOutcome {
+    if let SurveyOutcome::Answered { shared, .. } = &mut outcome {
+        shared.clear();
+    }
+    outcome
 }
 
 #[tokio::test]
@@ -67,7 +77,7 @@ async fn a_broker_says_its_protocol_and_its_authorizer() {
         ("authorizer.class.name", ""),
     ];
     assert_eq!(
-        outcome_of(described(&plain), config()).await,
+        without_shared(outcome_of(described(&plain), config()).await),
         answered(Some("2.4-IV1"), None)
     );
     let secured = [
@@ -78,7 +88,7 @@ async fn a_broker_says_its_protocol_and_its_authorizer() {
         ),
     ];
     assert_eq!(
-        outcome_of(described(&secured), config()).await,
+        without_shared(outcome_of(described(&secured), config()).await),
         answered(
             Some("3.9-IV0"),
             Some("kafka.security.authorizer.AclAuthorizer")
@@ -87,7 +97,7 @@ async fn a_broker_says_its_protocol_and_its_authorizer() {
 }
 
 #[tokio::test]
-async fn a_broker_is_asked_about_itself_for_the_two_settings_only() {
+async fn a_broker_is_asked_about_itself_for_these_settings_only() {
     let mut broker = FakeBroker::start(V3_9).await;
     let mut node = Node::new();
     node.manager.survey(&[broker.registration(1, 50)]);
@@ -108,8 +118,54 @@ async fn a_broker_is_asked_about_itself_for_the_two_settings_only() {
     let keys = resource.configuration_keys.as_ref().unwrap();
     assert_eq!(
         keys.iter().map(|key| key.as_str()).collect::<Vec<_>>(),
-        ["inter.broker.protocol.version", "authorizer.class.name"]
+        [
+            "inter.broker.protocol.version",
+            "unclean.leader.election.enable",
+            "delete.topic.enable",
+            "num.partitions",
+            "default.replication.factor",
+            "min.insync.replicas",
+            "auto.leader.rebalance.enable",
+            "leader.imbalance.per.broker.percentage",
+            "leader.imbalance.check.interval.seconds",
+            "create.topic.policy.class.name",
+            "authorizer.class.name"
+        ]
     );
+}
+
+#[tokio::test]
+async fn a_broker_says_what_it_has_of_the_shared_settings_but_not_what_all_have() {
+    let mut said = settings(&[
+        ("num.partitions", "12"),
+        ("delete.topic.enable", "false"),
+        ("unclean.leader.election.enable", "true"),
+        ("create.topic.policy.class.name", ""),
+        ("default.replication.factor", ""),
+        ("log.dirs", "/data"),
+    ]);
+    let configs = &mut said.results[0].configs;
+    // Of /config/brokers/<default>, which klamm reads by itself.
+    configs[2].config_source = 3;
+    configs[3].value = None;
+    configs[4].value = None;
+    let broker = Character {
+        describe_configs: Some(said),
+        ..V3_9.into()
+    };
+    let SurveyOutcome::Answered { shared, .. } = outcome_of(broker, config()).await else {
+        panic!("it answered")
+    };
+    let expected = [
+        (SharedSetting::DeleteTopicEnable, "false"),
+        (SharedSetting::NumPartitions, "12"),
+        (SharedSetting::CreateTopicPolicyClassName, ""),
+    ];
+    let found: Vec<_> = shared
+        .iter()
+        .map(|(key, value)| (*key, value.as_str()))
+        .collect();
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]
@@ -141,7 +197,8 @@ async fn a_broker_that_can_not_be_asked_for_its_settings_has_answered_all_the_sa
     assert_eq!(outcome_of(refused, config()).await, answered(None, None));
 
     let strange = described(&[("inter.broker.protocol.version", "9.9-IV9")]);
-    assert_eq!(outcome_of(strange, config()).await, answered(None, None));
+    let outcome = outcome_of(strange, config()).await;
+    assert_eq!(without_shared(outcome), answered(None, None));
 }
 
 #[tokio::test]
@@ -232,7 +289,7 @@ async fn a_broker_is_surveyed_when_it_is_added() {
     node.manager.add_broker(&broker.registration(1, 50));
     let survey = surveyed(&mut node).await;
     assert_eq!(survey.incarnation, incarnation(1, 50));
-    assert_eq!(survey.outcome, answered(Some("3.9"), None));
+    assert_eq!(without_shared(survey.outcome), answered(Some("3.9"), None));
 }
 
 #[tokio::test]

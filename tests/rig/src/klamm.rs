@@ -170,17 +170,47 @@ impl Klamm {
     }
 }
 
-/// Runs `klamm run` with `config` to its end, which a story expects to come soon; returns how it ended and what it said.
+/// Writes `klamm-NAME.properties`: a broker's file with the keys of a run's first klamm, `lines` in the place of those of
+/// the same key, and without the keys `without`.
+///
+/// # Errors
+/// As [`rewrite`].
+pub fn config_of(
+    run: &Run,
+    broker_config: &Path,
+    name: &str,
+    lines: &[(&str, &str)],
+    without: &[&str],
+) -> Result<PathBuf> {
+    let id = FIRST_ID.to_string();
+    let listener = format!("PLAINTEXT://{}", run.address.port(FIRST_LISTENER_PORT));
+    let mut all = vec![
+        ("klamm.id", id.as_str()),
+        ("klamm.listeners", listener.as_str()),
+    ];
+    all.extend_from_slice(lines);
+    let config = run.conf(&format!("klamm-{name}.properties"));
+    rewrite(broker_config, &config, &all, without)?;
+    Ok(config)
+}
+
+/// Runs a command of klamm's (`run`, `check`) with `config` to its end, which a story expects to come soon; returns how it
+/// ended and what it said.
 ///
 /// # Errors
 /// When it still runs after half a minute.
-pub fn run_to_end(run: &Run, name: &str, config: &Path) -> Result<(ExitStatus, String)> {
+pub fn run_to_end(
+    run: &Run,
+    command: &str,
+    name: &str,
+    config: &Path,
+) -> Result<(ExitStatus, String)> {
     let log = run.log(&format!("klamm-{name}.log"));
     let mut process = Process::start(Launch {
         name: format!("klamm ({name})"),
         program: binary()?,
         arguments: vec![
-            "run".to_owned(),
+            command.to_owned(),
             "--config".to_owned(),
             config.display().to_string(),
         ],
@@ -191,7 +221,7 @@ pub fn run_to_end(run: &Run, name: &str, config: &Path) -> Result<(ExitStatus, S
     let status = process.wait_end(Duration::from_secs(30));
     let said = fs::read_to_string(&log).unwrap_or_default();
     Ok((
-        status.with_context(|| format!("klamm should have refused to start; it said:\n{said}"))?,
+        status.with_context(|| format!("klamm {command} should have ended; it said:\n{said}"))?,
         said,
     ))
 }

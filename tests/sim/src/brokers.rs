@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use klamm::effect::{ControlRequests, Incarnation};
 use klamm::event::ControllerEvent;
-use klamm::model::{BrokerId, BrokerRegistration, ControllerEpoch};
+use klamm::model::{BrokerId, BrokerRegistration, ControllerEpoch, SharedSettings};
 use klamm::port::{BrokerSurvey, Brokers, SurveyOutcome};
 
 use crate::broker::{Process, Reply, SimBroker};
@@ -148,6 +148,7 @@ impl SimChannels {
             Some(broker) if broker.process == Process::Running => SurveyOutcome::Answered {
                 protocol: Some(broker.protocol),
                 authorizer: None,
+                shared: SharedSettings::new(),
             },
             Some(broker) if broker.process == Process::Paused => {
                 SurveyOutcome::Silent("no answer within 5 s".to_owned())

@@ -12,7 +12,8 @@ use klamm::event::{ControllerEvent, ElectionType};
 use klamm::machine::candidacy::TakeoverPolicy;
 use klamm::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, Endpoint, InterBrokerProtocol,
-    LeaderRecoveryState, ReplicaAssignment, SecurityProtocol, TopicId, TopicName, TopicPartition,
+    LeaderRecoveryState, ReplicaAssignment, SecurityProtocol, SharedSettings, TopicId, TopicName,
+    TopicPartition,
 };
 use klamm::zk::{paths, znode};
 
@@ -121,6 +122,7 @@ impl World {
             protocol: None,
             unclean_leader_election_enable: false,
             delete_topic_enable: true,
+            shared: SharedSettings::new(),
             anti_entropy_period_ms: 60_000,
             token_expiry_check_interval_ms: None,
             leader_balance: None,

@@ -3,6 +3,7 @@
 
 pub mod acts;
 mod brokers;
+mod check;
 mod deletion;
 mod demo;
 mod elections;
@@ -55,6 +56,7 @@ pub const STORIES: &[Story] = &[
     refusals::ID_OF_A_BROKER,
     refusals::SECURED_CONFIG,
     refusals::SECURED_BROKERS,
+    check::CHECK,
     zookeeper::ZOOKEEPER_3_5,
     zookeeper::ZOOKEEPER_3_4,
     zookeeper::OUTAGE,

@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use super::acts::PATIENCE;
 use super::{Pace, Story};
 use crate::cluster::Cluster;
-use crate::klamm::{self, FIRST_ID};
+use crate::klamm;
 use crate::properties;
 use crate::teller::{Teller, Told};
 use crate::version::KafkaVersion;
@@ -225,19 +225,11 @@ impl Refusal<'_> {
             needles,
             written,
         } = self;
-        let id = FIRST_ID.to_string();
-        let listener = format!("PLAINTEXT://{}", cluster.run.address.port(9_192));
-        let mut all = vec![
-            ("klamm.id", id.as_str()),
-            ("klamm.listeners", listener.as_str()),
-        ];
-        all.extend_from_slice(lines);
-        let config = cluster.run.conf(&format!("klamm-{name}.properties"));
-        properties::rewrite(&cluster.first_config()?, &config, &all, without)?;
-
+        let broker_config = cluster.first_config()?;
+        let config = klamm::config_of(&cluster.run, &broker_config, name, lines, without)?;
         let counts = |path: &str| written == Written::Nothing || !path.starts_with("/klamm");
         let before = tree_at_rest(cluster)?;
-        let (status, said) = klamm::run_to_end(&cluster.run, name, &config)?;
+        let (status, said) = klamm::run_to_end(&cluster.run, "run", name, &config)?;
         let after = cluster.zk.tree()?;
         ensure!(
             !status.success(),
@@ -257,7 +249,7 @@ impl Refusal<'_> {
 }
 
 /// The tree, once two looks in a row found the same: brokers that have just come up still write.
-fn tree_at_rest(cluster: &mut Cluster) -> Result<BTreeMap<String, i64>> {
+pub(super) fn tree_at_rest(cluster: &mut Cluster) -> Result<BTreeMap<String, i64>> {
     let mut last = cluster.zk.tree()?;
     let mut unchanged_looks = 0;
     cluster.wait("ZooKeeper to come to rest", PATIENCE, |cluster| {
@@ -276,7 +268,7 @@ fn tree_at_rest(cluster: &mut Cluster) -> Result<BTreeMap<String, i64>> {
 }
 
 /// The paths of nodes that are in one tree only, or were written in between.
-fn changed<'a>(
+pub(super) fn changed<'a>(
     before: &'a BTreeMap<String, i64>,
     after: &'a BTreeMap<String, i64>,
 ) -> impl Iterator<Item = &'a String> {

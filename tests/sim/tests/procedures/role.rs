@@ -4,7 +4,7 @@ use klamm::controller::Stop;
 use klamm::effect::Answer;
 use klamm::event::ControllerEvent;
 use klamm::machine::candidacy::{TakeoverPolicy, Unfit};
-use klamm::model::{BrokerId, KafkaError, SecurityProtocol};
+use klamm::model::{BrokerId, KafkaError, SecurityProtocol, SharedSetting, SharedSettings};
 use klamm::port::SurveyOutcome;
 use klamm::zk::{paths, znode};
 use klamm_sim::faults::{Call, Fault};
@@ -353,6 +353,29 @@ fn one_silent_broker_of_three_does_not_keep_it_from_the_role() {
 }
 
 #[test]
+fn settings_that_differ_neither_forbid_nor_delay_a_takeover() {
+    let mut world = World::of_brokers(&[1, 2], "2.8");
+    world.java_takes_role(1);
+    let shared =
+        |value: &str| SharedSettings::from([(SharedSetting::NumPartitions, value.to_owned())]);
+    world.start_klamm_with(klamm::controller::ControllerSettings {
+        shared: shared("1"),
+        ..World::settings()
+    });
+    let differing = SurveyOutcome::Answered {
+        protocol: Some("2.8".parse().unwrap()),
+        authorizer: None,
+        shared: shared("12"),
+    };
+    world
+        .klamm()
+        .channels
+        .set_survey_answer(BrokerId(2), differing);
+    world.settle();
+    assert_eq!(world.controller(), Some(9));
+}
+
+#[test]
 fn what_klamm_cant_serve_it_does_not_take() {
     type Make = fn(&mut World);
     let secured: Make = |world| {
@@ -370,6 +393,7 @@ fn what_klamm_cant_serve_it_does_not_take() {
         let outcome = SurveyOutcome::Answered {
             protocol: Some("2.8".parse().unwrap()),
             authorizer: Some("kafka.security.authorizer.AclAuthorizer".to_owned()),
+            shared: SharedSettings::new(),
         };
         world
             .klamm()
@@ -403,6 +427,7 @@ fn a_broker_that_klamm_must_not_lead_makes_it_give_the_role_back() {
     let outcome = SurveyOutcome::Answered {
         protocol: Some("2.8".parse().unwrap()),
         authorizer: Some("kafka.security.authorizer.AclAuthorizer".to_owned()),
+        shared: SharedSettings::new(),
     };
     world
         .klamm()
