@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::model::topic_config::{Properties, TopicSetting};
 use crate::model::{
     ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, InterBrokerProtocol,
     KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment, TopicId, TopicName,
@@ -224,6 +225,19 @@ pub enum ZkWrite {
         /// The version it was decided on.
         expected: PartitionEpoch,
     },
+    /// Create `/brokers/topics/T`, which must be missing, and `/config/topics/T`, in place of one that a deletion left
+    /// behind. In one transaction, unlike Java, which overwrites the configuration of a topic that somebody else created a
+    /// moment ago, and leaves one without a topic where it fails in between.
+    CreateTopic {
+        /// The topic.
+        topic: TopicName,
+        /// Its id, if the cluster's protocol knows ids.
+        topic_id: Option<TopicId>,
+        /// The replicas of each partition, from index 0 on.
+        replicas: Vec<BrokerIds>,
+        /// Its configuration.
+        config: Properties,
+    },
     /// Rewrite `/brokers/topics/T`, if it still has the version in `znode`. Java writes it unconditionally and so can
     /// undo a tool's concurrent change.
     SetTopic {
@@ -421,6 +435,8 @@ pub struct ControlRequests {
 pub struct UpdateMetadata {
     /// Who gets it.
     pub to: Vec<BrokerId>,
+    /// Rises with each that is sent in a term; comes back with the answers. 0: nobody waits for them.
+    pub number: u64,
     /// The partitions; none at all is the update that only says who is alive.
     pub topics: Arc<[ByTopic<UpdateMetadataPartition>]>,
 }
@@ -464,6 +480,10 @@ pub enum Answer {
     Compare(Result<Compared, KafkaError>),
     /// One entry a topic asked about, in the request's order.
     DeleteTopics(Result<Vec<DeletedTopic>, KafkaError>),
+    /// One entry a topic asked about, in the request's order.
+    CreateTopics(Result<Vec<CreatedTopic>, KafkaError>),
+    /// One entry a topic asked about, in the request's order; one that stands there twice has one.
+    CreatePartitions(Result<Vec<GrownTopic>, KafkaError>),
     /// One entry a partition asked about: begun (or done already), or why not.
     AlterPartitionReassignments(Result<Vec<ReassignmentResult>, KafkaError>),
     /// Those asked about that are being reassigned.
@@ -491,6 +511,31 @@ pub struct DeletedTopic {
     /// `Ok`: no client finds it any more; its logs and nodes go as soon as they can.
     pub result: Result<(), ApiError>,
 }
+
+/// What a client hears of one topic that it wanted created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatedTopic {
+    /// The name, as asked for.
+    pub name: TopicName,
+    /// `Ok`: clients find it, or would if this had not been a mere question.
+    pub result: Result<TopicDetails, ApiError>,
+}
+
+/// What a client hears of a topic that was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicDetails {
+    /// Its id; `None`: nothing was created, or topics have none.
+    pub topic_id: Option<TopicId>,
+    /// How many partitions it has.
+    pub num_partitions: usize,
+    /// How many replicas each has.
+    pub replication_factor: usize,
+    /// Everything that is in force for it.
+    pub settings: Vec<TopicSetting>,
+}
+
+/// What became of one topic that was to have more partitions.
+pub type GrownTopic = (TopicName, Result<(), ApiError>);
 
 /// What became of one feature that was to be changed.
 pub type FeatureResult = (String, Result<(), ApiError>);

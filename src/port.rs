@@ -227,6 +227,8 @@ pub trait Clock {
     fn schedule(&mut self, delay_ms: u64, event: ControllerEvent);
     /// A fresh random topic id.
     fn topic_id(&mut self) -> TopicId;
+    /// Any number, each as likely as the others: for what is to be spread, not for secrets.
+    fn random(&mut self) -> u32;
 }
 
 /// The four ports as one value.

@@ -7,19 +7,22 @@ use bytes::Bytes;
 use klamm_codec::{ApiKey, CodecError, Frame, RequestHeader};
 
 use super::handlers::{KafkaApis, Outcome, Unserved, other_answer};
-use super::wire::admin;
+use super::wire::{admin, topics};
 use crate::effect::Answer;
 use crate::event::ControllerEvent;
-use crate::model::{ApiError, KafkaError};
+use crate::model::{ApiError, KafkaError, TopicName};
 
 impl KafkaApis {
-    /// Answers DeleteTopics, ElectLeaders, UpdateFeatures and the two requests about reassignments.
+    /// Answers CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, UpdateFeatures and the two requests about
+    /// reassignments.
     pub(super) async fn ask_for_client(
         &self,
         header: &RequestHeader,
         payload: &Bytes,
     ) -> Result<Outcome, CodecError> {
         match header.key {
+            ApiKey::CREATE_TOPICS => self.create_topics(header, payload).await,
+            ApiKey::CREATE_PARTITIONS => self.create_partitions(header, payload).await,
             ApiKey::DELETE_TOPICS => self.delete_topics(header, payload).await,
             ApiKey::ELECT_LEADERS => return self.elect_leaders(header, payload).await,
             ApiKey::ALTER_PARTITION_REASSIGNMENTS => self.reassign(header, payload).await,
@@ -27,6 +30,42 @@ impl KafkaApis {
             _ => self.list_reassignments(header, payload).await,
         }
         .map(Outcome::Reply)
+    }
+
+    async fn create_topics(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let request = topics::create_topics_request(header, payload)?;
+        let asked: Vec<TopicName> = request.topics.iter().map(|new| new.name.clone()).collect();
+        let event = |reply_to| ControllerEvent::CreateTopics { request, reply_to };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::CreateTopics(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        topics::create_topics_response(header, &asked, answer)
+    }
+
+    async fn create_partitions(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let request = topics::create_partitions_request(header, payload)?;
+        let asked: Vec<TopicName> = request
+            .topics
+            .iter()
+            .map(|more| more.topic.clone())
+            .collect();
+        let event = |reply_to| ControllerEvent::CreatePartitions { request, reply_to };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::CreatePartitions(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        topics::create_partitions_response(header, &asked, answer)
     }
 
     async fn delete_topics(

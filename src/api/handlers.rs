@@ -99,14 +99,14 @@ fn duty(key: ApiKey) -> Duty {
         | ApiKey::DESCRIBE_CLIENT_QUOTAS
         | ApiKey::ALTER_CLIENT_QUOTAS
         | ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS => Duty::Relay,
-        ApiKey::DELETE_TOPICS
+        ApiKey::CREATE_TOPICS
+        | ApiKey::CREATE_PARTITIONS
+        | ApiKey::DELETE_TOPICS
         | ApiKey::ELECT_LEADERS
         | ApiKey::ALTER_PARTITION_REASSIGNMENTS
         | ApiKey::LIST_PARTITION_REASSIGNMENTS
         | ApiKey::UPDATE_FEATURES => Duty::AskForClient,
-        ApiKey::CREATE_TOPICS
-        | ApiKey::CREATE_PARTITIONS
-        | ApiKey::ALTER_USER_SCRAM_CREDENTIALS => Duty::NotYet,
+        ApiKey::ALTER_USER_SCRAM_CREDENTIALS => Duty::NotYet,
         key if refusal::can_refuse(key) => Duty::Refuse,
         _ => Duty::Never,
     }
@@ -319,8 +319,8 @@ mod tests {
                 61, 65, 66, 68, 69
             ]
         );
-        assert_eq!(with(Duty::AskForClient), [20, 43, 45, 46, 57]);
-        assert_eq!(with(Duty::NotYet), [19, 37, 51]);
+        assert_eq!(with(Duty::AskForClient), [19, 20, 37, 43, 45, 46, 57]);
+        assert_eq!(with(Duty::NotYet), [51]);
         // SASL on a PLAINTEXT listener, KRaft, the migration to it, telemetry, share groups, and what no release knows.
         assert_eq!(
             with(Duty::Never),

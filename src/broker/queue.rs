@@ -250,7 +250,8 @@ impl Dying {
             topic_id,
             partitions: partitions.into_values().collect(),
         });
-        let update = SharedUpdateMetadata::new(topics.collect());
+        // Nobody waits for what was to be forgotten: the update behind it carries the number.
+        let update = SharedUpdateMetadata::new(0, topics.collect());
         Some(fresh.with_order(Order::UpdateMetadata(Arc::new(update))))
     }
 }

@@ -66,6 +66,8 @@ pub(super) enum Order {
 /// send task that needs it.
 #[derive(Debug)]
 pub(super) struct SharedUpdateMetadata {
+    /// Comes back with the answer.
+    number: u64,
     topics: Arc<[ByTopic<UpdateMetadataPartition>]>,
     bodies: [OnceLock<Result<UpdateMetadataBody, CodecError>>; UPDATE_METADATA_VERSIONS],
 }
@@ -74,8 +76,12 @@ pub(super) struct SharedUpdateMetadata {
 const UPDATE_METADATA_VERSIONS: usize = 5;
 
 impl SharedUpdateMetadata {
-    pub(super) fn new(topics: Arc<[ByTopic<UpdateMetadataPartition>]>) -> SharedUpdateMetadata {
+    pub(super) fn new(
+        number: u64,
+        topics: Arc<[ByTopic<UpdateMetadataPartition>]>,
+    ) -> SharedUpdateMetadata {
         SharedUpdateMetadata {
+            number,
             topics,
             bodies: Default::default(),
         }
@@ -125,7 +131,7 @@ pub(super) fn requests_by_broker(
         all.push(with(broker, Order::LeaderAndIsr(topics)));
     }
     if let Some(update) = requests.update_metadata {
-        let shared = Arc::new(SharedUpdateMetadata::new(update.topics));
+        let shared = Arc::new(SharedUpdateMetadata::new(update.number, update.topics));
         for broker in update.to {
             all.push(with(broker, Order::UpdateMetadata(Arc::clone(&shared))));
         }
@@ -230,10 +236,13 @@ impl BrokerRequest {
                     partitions: leader_and_isr_errors(outcome.partitions),
                 }))
             }
-            Order::UpdateMetadata(_) => {
+            Order::UpdateMetadata(shared) => {
                 let version = UpdateMetadataVersion::new(version)?;
                 let outcome = control::update_metadata_outcome(version, payload)?;
-                Ok(BrokerAnswer::UpdateMetadata(KafkaError(outcome.error_code)))
+                Ok(BrokerAnswer::UpdateMetadata {
+                    number: shared.number,
+                    error: KafkaError(outcome.error_code),
+                })
             }
             Order::StopReplica(topics) => {
                 let version = StopReplicaVersion::new(version)?;
@@ -259,7 +268,10 @@ impl BrokerRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BrokerAnswer {
     LeaderAndIsr(PartitionErrors),
-    UpdateMetadata(KafkaError),
+    UpdateMetadata {
+        number: u64,
+        error: KafkaError,
+    },
     StopReplica {
         controller_epoch: ControllerEpoch,
         deleted: Vec<TopicPartition>,
@@ -274,7 +286,7 @@ impl BrokerAnswer {
             BrokerAnswer::LeaderAndIsr(response) | BrokerAnswer::StopReplica { response, .. } => {
                 response.error
             }
-            BrokerAnswer::UpdateMetadata(error) => *error,
+            BrokerAnswer::UpdateMetadata { error, .. } => *error,
         }
     }
 
@@ -285,8 +297,12 @@ impl BrokerAnswer {
             BrokerAnswer::LeaderAndIsr(response) => {
                 Some(ControllerEvent::LeaderAndIsrResponseReceived { from, response })
             }
-            BrokerAnswer::UpdateMetadata(error) => {
-                Some(ControllerEvent::UpdateMetadataResponseReceived { from, error })
+            BrokerAnswer::UpdateMetadata { number, error } => {
+                Some(ControllerEvent::UpdateMetadataResponseReceived {
+                    from,
+                    number,
+                    error,
+                })
             }
             BrokerAnswer::StopReplica {
                 controller_epoch,

@@ -13,6 +13,7 @@ use super::keys::{self, KeyClass};
 use super::raw::{HIDDEN, RawConfig, RawValue};
 use super::security::{self, SecurityScope};
 use super::zookeeper_connect::ZooKeeperConnect;
+use crate::model::topic_config::{self, Properties};
 use crate::model::{BrokerId, Endpoint, InterBrokerProtocol, SecurityProtocol};
 
 /// The greatest value of Kafka's INT keys, for those that klamm keeps without a sign.
@@ -142,6 +143,8 @@ pub struct Config {
     pub default_replication_factor: i16,
     /// At least 1.
     pub num_partitions: i32,
+    /// The properties that stand in for what topics' configurations don't say, as they are written.
+    pub topic_defaults: Properties,
     /// At least 1.
     pub min_insync_replicas: i32,
     pub create_topic_policy: CreateTopicPolicy,
@@ -252,6 +255,9 @@ impl Config {
                 1..=i16::MAX,
             ),
             num_partitions: reader.number("num.partitions", 1, 1..=i32::MAX),
+            topic_defaults: topic_config::broker_properties()
+                .filter_map(|key| Some((key.to_owned(), raw.get(key)?.trimmed().to_owned())))
+                .collect(),
             min_insync_replicas: reader.number("min.insync.replicas", 1, 1..=i32::MAX),
             create_topic_policy: CreateTopicPolicy::None,
             reserved_broker_max_id: reader.number("reserved.broker.max.id", 1000, 0..=i32::MAX),

@@ -4,9 +4,12 @@
 //! `runtime`) takes no other event while one is processed. Nothing here knows tokio, a socket or a wire.
 //! Upstream: `KafkaController.scala`.
 
+mod awaited;
 mod brokers;
 mod compare;
 mod configs;
+mod create_partitions;
+mod create_topics;
 mod delete_topics;
 mod deletion;
 mod elections;
@@ -30,12 +33,14 @@ use std::sync::Arc;
 
 use tracing::{error, info, warn};
 
-use crate::effect::{Answer, ReplyTo, Term, ZkOutcome};
+use crate::effect::{Answer, ControlRequests, Incarnation, ReplyTo, Term, ZkOutcome};
 use crate::error::{Disposition, disposition};
 use crate::event::{ControllerEvent, ControllerState};
+use crate::machine::acknowledgement::MetadataAcknowledgements;
 use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
 use crate::machine::config_changes::SeenConfigChanges;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
+use crate::machine::topic_creation::TopicDefaults;
 use crate::machine::{Applied, Decision, Fetched, Needs, Refused, StateChange};
 use crate::model::{
     ApiError, BrokerId, Endpoint, InterBrokerProtocol, KafkaError, SharedSetting, SharedSettings,
@@ -68,6 +73,8 @@ pub struct ControllerSettings {
     /// What klamm has of the settings that every controller of the cluster should share; what is left out is not compared
     /// with the brokers'.
     pub shared: SharedSettings,
+    /// What stands in for what clients leave open where they create topics.
+    pub topic_defaults: TopicDefaults,
     /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
     pub anti_entropy_period_ms: u64,
     /// How often expired delegation tokens are looked for; `None`: the cluster has none.
@@ -121,6 +128,10 @@ pub struct KafkaController<Z, B, R, C> {
     departures: Vec<shutdown::Departure>,
     /// Clients that wait until the topics that they deleted are gone.
     awaited_deletions: Vec<delete_topics::AwaitedDeletion>,
+    /// Clients that wait until the partitions that they asked for are led.
+    awaited_creations: Vec<awaited::AwaitedCreation>,
+    /// Which brokers have heard of what.
+    acknowledgements: MetadataAcknowledgements,
     /// Which notices below `/config/changes` were looked at.
     seen_config_changes: SeenConfigChanges,
     /// When expired delegation tokens are looked for next.
@@ -163,6 +174,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             sweep_due_at_ms: None,
             departures: Vec::new(),
             awaited_deletions: Vec::new(),
+            awaited_creations: Vec::new(),
+            acknowledgements: MetadataAcknowledgements::default(),
             seen_config_changes: SeenConfigChanges::default(),
             token_check_due_at_ms: None,
             balance_due_at_ms: None,
@@ -223,6 +236,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
         };
         self.answer_awaited_deletions();
+        self.answer_awaited_creations();
         self.publish(ControllerState::Idle);
         tracing::trace!(?state, "event processed");
         stop
@@ -318,6 +332,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .process_delete_topics(topics, timeout_ms, reply_to)
                 .await
                 .map(none),
+            ControllerEvent::CreateTopics { request, reply_to } => self
+                .process_create_topics(request, reply_to)
+                .await
+                .map(none),
+            ControllerEvent::CreatePartitions { request, reply_to } => self
+                .process_create_partitions(request, reply_to)
+                .await
+                .map(none),
             ControllerEvent::Compare(reply_to) => self.process_compare(reply_to).await.map(none),
             // Who waited long enough is answered at the end of every event.
             ControllerEvent::AnswerDue => Ok(None),
@@ -336,8 +358,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::LeaderAndIsrResponseReceived { from, response } => {
                 self.process_leader_and_isr_response(from, response).await
             }
-            ControllerEvent::UpdateMetadataResponseReceived { from, error } => {
-                self.process_update_metadata_response(from, error).await
+            ControllerEvent::UpdateMetadataResponseReceived {
+                from,
+                number,
+                error,
+            } => {
+                self.process_update_metadata_response(from, number, error)
+                    .await
             }
             ControllerEvent::StopReplicaResponseReceived {
                 from,
@@ -523,9 +550,26 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// Hands a finished batch to the channels.
     fn send(&mut self, batch: ControllerBrokerRequestBatch) {
-        if let Some(requests) = batch.into_requests(&self.context) {
+        if let Some(requests) = self.numbered(batch) {
             self.ports.brokers.send(requests);
         }
+    }
+
+    /// The requests of a batch; their UpdateMetadata can be told from others when it is answered.
+    fn numbered(&mut self, batch: ControllerBrokerRequestBatch) -> Option<ControlRequests> {
+        let mut requests = batch.into_requests(&self.context)?;
+        if let Some(update) = &mut requests.update_metadata {
+            let registered = update
+                .to
+                .iter()
+                .filter_map(|id| self.context.registration(*id));
+            let to = registered.map(|registration| Incarnation {
+                broker: registration.broker.id,
+                epoch: registration.epoch,
+            });
+            update.number = self.acknowledgements.number(to);
+        }
+        Some(requests)
     }
 
     /// UpdateMetadata of `partitions` (none: only who is alive) to `recipients`, at once.
@@ -611,6 +655,14 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
         ControllerEvent::DeleteTopics { reply_to, .. } => Some((
             *reply_to,
             Answer::DeleteTopics(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::CreateTopics { reply_to, .. } => Some((
+            *reply_to,
+            Answer::CreateTopics(Err(KafkaError::NOT_CONTROLLER)),
+        )),
+        ControllerEvent::CreatePartitions { reply_to, .. } => Some((
+            *reply_to,
+            Answer::CreatePartitions(Err(KafkaError::NOT_CONTROLLER)),
         )),
         ControllerEvent::UpdateFeatures { reply_to, .. } => Some((
             *reply_to,

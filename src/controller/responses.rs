@@ -88,9 +88,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_update_metadata_response(
         &mut self,
         from: Incarnation,
+        number: u64,
         error: KafkaError,
     ) -> Result<Option<Stop>, ZkFault> {
-        if error.is_none() || !self.is_current(from) {
+        if !self.is_current(from) {
+            return Ok(None);
+        }
+        if error.is_none() {
+            self.acknowledgements.acknowledge(from, number);
             return Ok(None);
         }
         self.look_again_after(from, "UpdateMetadata", error).await
@@ -128,7 +133,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for replica in context.replicas_on(of.broker) {
             batch.add_leader_and_isr(context, &[of.broker], &replica.partition, false);
         }
-        if let Some(requests) = batch.into_requests(context) {
+        if let Some(requests) = self.numbered(batch) {
             self.ports.brokers.replace_queue(of, requests);
         }
     }

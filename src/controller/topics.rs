@@ -280,7 +280,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// New → led: partitions and replicas go through the same four steps as upstream.
-    async fn on_new_partition_creation(
+    pub(super) async fn on_new_partition_creation(
         &mut self,
         partitions: Vec<TopicPartition>,
     ) -> Result<(), ZkFault> {

@@ -80,6 +80,8 @@ pub enum ControllerEvent {
     UpdateMetadataResponseReceived {
         /// Who answered.
         from: Incarnation,
+        /// The number of what it answered.
+        number: u64,
         /// What it said.
         error: KafkaError,
     },
@@ -134,6 +136,20 @@ pub enum ControllerEvent {
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
+    /// A client wants topics created.
+    CreateTopics {
+        /// Which, and how.
+        request: CreateTopicsRequest,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
+    /// A client wants topics to have more partitions.
+    CreatePartitions {
+        /// Which, and how many.
+        request: CreatePartitionsRequest,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
     /// Somebody wants to know whether the controller knows what ZooKeeper holds.
     Compare(ReplyTo),
     /// A client has waited as long as it wanted to.
@@ -177,6 +193,54 @@ pub enum ControllerEvent {
     /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
     /// still have written after we had read.
     RereadStates,
+}
+
+/// Topics that a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreateTopicsRequest {
+    /// In the request's order; a name may stand there twice.
+    pub topics: Vec<NewTopic>,
+    /// How long the client waits until brokers know them; 0 or less: not at all.
+    pub timeout_ms: i32,
+    /// Nothing is to be created: the client wants to know what would become of it.
+    pub validate_only: bool,
+}
+
+/// One topic that a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewTopic {
+    /// Any text.
+    pub name: TopicName,
+    /// `None`: as many as the controller's configuration says.
+    pub num_partitions: Option<i32>,
+    /// `None`: as the controller's configuration says.
+    pub replication_factor: Option<i16>,
+    /// The client's own choice of brokers for each index; none at all: the controller chooses.
+    pub assignments: Vec<(i32, Vec<BrokerId>)>,
+    /// Names and values. Kafka has no meaning for one without a value.
+    pub configs: Vec<(String, Option<String>)>,
+}
+
+/// Topics that are to have more partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CreatePartitionsRequest {
+    /// In the request's order; a name may stand there twice.
+    pub topics: Vec<MorePartitions>,
+    /// How long the client waits until brokers know the partitions; 0 or less: not at all.
+    pub timeout_ms: i32,
+    /// Nothing is to be changed: the client wants to know what would become of it.
+    pub validate_only: bool,
+}
+
+/// One topic that is to have more partitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MorePartitions {
+    /// Any text.
+    pub topic: TopicName,
+    /// How many it is to have in all.
+    pub count: i32,
+    /// The client's own choice of brokers, one list for each new partition; `None`: the controller chooses.
+    pub assignments: Option<Vec<Vec<BrokerId>>>,
 }
 
 /// What leaders an operator wants. Upstream: `ElectionType` (KIP-460).
@@ -383,7 +447,10 @@ impl ControllerEvent {
             Self::BrokerSurveyed(_) | Self::BrokerChange | Self::BrokerModifications(_) => {
                 ControllerState::BrokerChange
             }
-            Self::TopicChange | Self::PartitionModifications(_) => ControllerState::TopicChange,
+            Self::TopicChange
+            | Self::PartitionModifications(_)
+            | Self::CreateTopics { .. }
+            | Self::CreatePartitions { .. } => ControllerState::TopicChange,
             Self::TopicDeletion
             | Self::DeleteTopics { .. }
             | Self::StopReplicaResponseReceived { .. } => ControllerState::TopicDeletion,

@@ -157,6 +157,7 @@ mod tests {
                 broker: BrokerId(1),
                 epoch: BrokerEpoch(1),
             },
+            number: 1,
             error: KafkaError::NONE,
         };
         for (event, state, timer) in [

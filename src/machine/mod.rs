@@ -3,6 +3,7 @@
 //!
 //! Pure: no port is in reach, so nothing here can wait or act. `controller` loops the three.
 
+pub mod acknowledgement;
 pub mod candidacy;
 pub mod comparison;
 pub mod config_changes;
@@ -13,6 +14,7 @@ pub mod isr;
 pub mod membership;
 pub mod own_broker;
 pub mod partition;
+pub mod placement;
 pub mod preferred;
 pub mod preflight;
 pub mod producer_ids;
@@ -25,6 +27,8 @@ pub mod shutdown;
 #[cfg(test)]
 mod small_cluster;
 pub mod tokens;
+pub mod topic_creation;
+pub mod topic_growth;
 
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -153,6 +153,7 @@ impl ControllerBrokerRequestBatch {
             leader_and_isr: by_registered_broker(context, self.leader_and_isr),
             update_metadata: (!to.is_empty()).then(|| UpdateMetadata {
                 to,
+                number: 0,
                 topics: self.update_metadata.into_topics(context).into(),
             }),
             stop_replica: by_registered_broker(context, self.stop_replica),

@@ -11,6 +11,7 @@ mod kafka_error;
 mod leader_and_isr;
 mod protocol;
 mod shared_setting;
+pub mod topic_config;
 
 pub use assignment::ReplicaAssignment;
 pub use broker::{Broker, BrokerRegistration, Endpoint, Features, SecurityProtocol};

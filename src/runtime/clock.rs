@@ -64,4 +64,9 @@ impl Clock for SystemClock {
             }
         }
     }
+
+    fn random(&mut self) -> u32 {
+        // Without randomness replicas begin where the clock says: no worse than any other place.
+        getrandom::u32().unwrap_or_else(|_| (self.queue.now_ms() & u64::from(u32::MAX)) as u32)
+    }
 }

@@ -33,6 +33,7 @@ use crate::config::{Config, TakeoverPolicy};
 use crate::controller::{ControllerSettings, KafkaController, LeaderBalance, Stop};
 use crate::event::{ControllerEvent, EventSink};
 use crate::machine::candidacy;
+use crate::machine::topic_creation::TopicDefaults;
 use crate::model::BrokerId;
 use crate::observe::capture::CaptureStartError;
 use crate::observe::http::{self, Compare, Observed};
@@ -327,6 +328,11 @@ fn controller_settings(config: &Config) -> ControllerSettings {
         unclean_leader_election_enable: config.unclean_leader_election_enable,
         delete_topic_enable: config.delete_topic_enable,
         shared: config.shared_settings(),
+        topic_defaults: TopicDefaults {
+            num_partitions: config.num_partitions,
+            replication_factor: config.default_replication_factor,
+            broker: config.topic_defaults.clone(),
+        },
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
         token_expiry_check_interval_ms: config.delegation_token_expiry_check_interval_ms,
         leader_balance: config

@@ -47,6 +47,8 @@ enum Operation {
     /// Create a child whose name begins so; ZooKeeper numbers it.
     CreateNumbered(String, Vec<u8>),
     Set(String, Vec<u8>, i32),
+    /// Set whatever stands there.
+    Overwrite(String, Vec<u8>),
     Delete(String),
     /// Delete the very node that was read: it has this version still, and was made by this transaction.
     DeleteRead(String, i32, i64),
@@ -59,6 +61,7 @@ impl Operation {
             | Operation::Create(path, _)
             | Operation::CreateNumbered(path, _)
             | Operation::Set(path, _, _)
+            | Operation::Overwrite(path, _)
             | Operation::Delete(path)
             | Operation::DeleteRead(path, _, _) => path,
         }
@@ -68,7 +71,8 @@ impl Operation {
         let data = match self {
             Operation::Create(_, data)
             | Operation::CreateNumbered(_, data)
-            | Operation::Set(_, data, _) => data.len(),
+            | Operation::Set(_, data, _)
+            | Operation::Overwrite(_, data) => data.len(),
             Operation::CreateParent(_) | Operation::Delete(_) | Operation::DeleteRead(..) => 0,
         };
         self.path().len() + data + OPERATION_OVERHEAD
@@ -82,8 +86,8 @@ struct Item {
     index: usize,
     /// The node's missing parent, if it has to be created.
     parent: Option<Operation>,
-    /// What goes in the same transaction, before it: nodes to delete, where they are there, and notices, where their
-    /// parent is.
+    /// What goes in the same transaction, before it: nodes to delete, where they are there, notices, where their parent is,
+    /// and nodes to create or to overwrite.
     along: Vec<Operation>,
     /// What is asked.
     operation: Operation,
@@ -147,7 +151,8 @@ impl ZkClient {
                     continue;
                 }
             };
-            match too_large(&operation) {
+            let refusal = along.iter().chain([&operation]).find_map(too_large);
+            match refusal {
                 Some(refusal) => outcomes[index] = Some(refusal),
                 None => items.push(Item {
                     along,
@@ -399,6 +404,23 @@ fn asked(write: &ZkWrite) -> Asked {
                 extent: Extent::Remains,
             });
         }
+        ZkWrite::CreateTopic {
+            topic,
+            topic_id,
+            replicas,
+            config,
+        } => {
+            return Asked::Two(
+                Operation::Create(
+                    paths::topic_config(topic),
+                    znode::encode_topic_config(config),
+                ),
+                Operation::Create(
+                    paths::topic(topic),
+                    znode::encode_new_topic(*topic_id, replicas),
+                ),
+            );
+        }
         ZkWrite::CreateTopicDeletion(topic) => {
             Operation::Create(paths::topic_deletion(topic), Vec::new())
         }
@@ -569,6 +591,7 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
                 Operation::Set(path, data, version) => {
                     writer.add_set_data(path, data, Some(*version))
                 }
+                Operation::Overwrite(path, data) => writer.add_set_data(path, data, None),
                 Operation::Delete(path) => writer.add_delete(path, None),
                 Operation::DeleteRead(path, version, _) => writer.add_delete(path, Some(*version)),
             };
@@ -614,9 +637,9 @@ fn set_aside(
     error: &Error,
     outcomes: &mut Outcomes,
 ) {
-    if let (Part::Along(place), Error::NoNode) = (part, error) {
-        // It is gone already.
-        items[position].along.remove(place);
+    if let Part::Along(place) = part
+        && adapt(&mut items[position].along, place, error)
+    {
         return;
     }
     let outcome = |path: &str| match error {
@@ -651,6 +674,29 @@ fn set_aside(
         }
         !shares_it
     });
+}
+
+/// Fits what goes along to what is there. `false`: it can't be had otherwise.
+fn adapt(along: &mut Vec<Operation>, place: usize, error: &Error) -> bool {
+    let instead = match (&along[place], error) {
+        // It is gone already, or nobody listens.
+        (
+            Operation::Delete(_) | Operation::DeleteRead(..) | Operation::CreateNumbered(..),
+            Error::NoNode,
+        ) => {
+            along.remove(place);
+            return true;
+        }
+        (Operation::Create(path, data), Error::NodeExists) => {
+            Operation::Overwrite(path.clone(), data.clone())
+        }
+        (Operation::Overwrite(path, data), Error::NoNode) => {
+            Operation::Create(path.clone(), data.clone())
+        }
+        _ => return false,
+    };
+    along[place] = instead;
+    true
 }
 
 /// What a write will end in, as far as its node shows before it is sent.

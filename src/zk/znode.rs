@@ -32,6 +32,7 @@ pub use admin::{decode_preferred_election, decode_reassignment, encode_reassignm
 pub use cluster::decode_cluster_id;
 pub use config::{
     decode_config_change, decode_election_config, encode_config_change, encode_election_config,
+    encode_topic_config,
 };
 pub use token::{decode_token, encode_token_change};
 
@@ -346,6 +347,16 @@ pub fn encode_topic(znode: &TopicZnode) -> Vec<u8> {
             .collect(),
         adding_replicas: moving(|assignment| &assignment.adding),
         removing_replicas: moving(|assignment| &assignment.removing),
+    })
+}
+
+/// A new `/brokers/topics/T`: the replicas of each partition, from index 0 on.
+pub fn encode_new_topic(topic_id: Option<TopicId>, replicas: &[BrokerIds]) -> Vec<u8> {
+    let settled = replicas.iter().cloned().map(ReplicaAssignment::settled);
+    encode_topic(&TopicZnode {
+        topic_id,
+        partitions: (0..).zip(settled).collect(),
+        version: 0,
     })
 }
 

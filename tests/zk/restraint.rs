@@ -9,6 +9,8 @@ use klamm::controller::{ControllerSettings, KafkaController};
 use klamm::effect::{Answer, ControlRequests, Incarnation, ReplyTo};
 use klamm::event::{ControllerEvent, EventSink, Sweep};
 use klamm::machine::candidacy::TakeoverPolicy;
+use klamm::machine::topic_creation::TopicDefaults;
+use klamm::model::topic_config::Properties;
 use klamm::model::{BrokerEpoch, BrokerId, BrokerRegistration, SharedSettings, TopicId};
 use klamm::port::{BrokerSurvey, Brokers, Clock, Ports, Replies, SurveyOutcome};
 use klamm::state::ControllerSnapshot;
@@ -118,6 +120,11 @@ impl Clock for Timers {
         self.ids = self.ids.wrapping_add(1);
         TopicId::new([self.ids.max(1); 16]).unwrap()
     }
+
+    fn random(&mut self) -> u32 {
+        self.ids = self.ids.wrapping_add(1);
+        u32::from(self.ids)
+    }
 }
 
 /// The controller, and what was put into its queue.
@@ -153,6 +160,11 @@ impl Node {
             unclean_leader_election_enable: false,
             delete_topic_enable: true,
             shared: SharedSettings::new(),
+            topic_defaults: TopicDefaults {
+                num_partitions: 1,
+                replication_factor: 1,
+                broker: Properties::new(),
+            },
             anti_entropy_period_ms: 3_600_000,
             token_expiry_check_interval_ms: Some(1),
             leader_balance: None,

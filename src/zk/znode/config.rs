@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Wrong, judged, parse, shortened, to_bytes};
 use crate::effect::{ConfigChange, ElectionConfig, Read};
 use crate::model::TopicName;
+use crate::model::topic_config::Properties;
 
 #[derive(Deserialize)]
 struct ConfigJson {
@@ -46,6 +47,11 @@ pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
     let entries = value.map(|value| (UNCLEAN_LEADER_ELECTION_ENABLE, value.to_string()));
     let entries: BTreeMap<&str, String> = entries.into_iter().collect();
     to_bytes(&serde_json::json!({ "version": 1, "config": entries }))
+}
+
+/// `/config/topics/T`, as every release since 0.9 writes it.
+pub fn encode_topic_config(config: &Properties) -> Vec<u8> {
+    to_bytes(&serde_json::json!({ "version": 1, "config": config }))
 }
 
 /// Kafka's booleans are strings, in any case.

@@ -61,7 +61,12 @@ pub enum Reply {
     /// To LeaderAndIsr.
     LeaderAndIsr(PartitionErrors),
     /// To UpdateMetadata.
-    UpdateMetadata(KafkaError),
+    UpdateMetadata {
+        /// The number of what it answers.
+        number: u64,
+        /// What it says.
+        error: KafkaError,
+    },
     /// To StopReplica, with the partitions that were to be deleted.
     StopReplica(Vec<TopicPartition>, PartitionErrors),
 }
@@ -161,10 +166,14 @@ impl SimBroker {
                 let version = self.leader_and_isr_version(request, topics);
                 Reply::LeaderAndIsr(self.become_leader_or_follower(topics, version))
             }
-            (Body::UpdateMetadata { .. }, Some(error)) => Reply::UpdateMetadata(error),
-            (Body::UpdateMetadata { .. }, None) => {
-                self.update_metadata_cache(&request.body);
-                Reply::UpdateMetadata(KafkaError::NONE)
+            (Body::UpdateMetadata { number, .. }, gate) => {
+                if gate.is_none() {
+                    self.update_metadata_cache(&request.body);
+                }
+                Reply::UpdateMetadata {
+                    number: *number,
+                    error: gate.unwrap_or(KafkaError::NONE),
+                }
             }
             (Body::StopReplica(topics), gate) => self.answer_stop_replica(request, topics, gate),
         }
@@ -310,6 +319,7 @@ impl SimBroker {
         let Body::UpdateMetadata {
             live_brokers,
             topics,
+            ..
         } = body
         else {
             return;

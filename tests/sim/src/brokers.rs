@@ -193,8 +193,12 @@ fn event_of(from: Incarnation, asked_in: ControllerEpoch, reply: Reply) -> Contr
         Reply::LeaderAndIsr(response) => {
             ControllerEvent::LeaderAndIsrResponseReceived { from, response }
         }
-        Reply::UpdateMetadata(error) => {
-            ControllerEvent::UpdateMetadataResponseReceived { from, error }
+        Reply::UpdateMetadata { number, error } => {
+            ControllerEvent::UpdateMetadataResponseReceived {
+                from,
+                number,
+                error,
+            }
         }
         Reply::StopReplica(deleted, response) => ControllerEvent::StopReplicaResponseReceived {
             from,

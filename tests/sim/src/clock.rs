@@ -158,6 +158,10 @@ impl Clock for SimClock {
         self.queue.schedule(delay_ms, event);
     }
 
+    fn random(&mut self) -> u32 {
+        (self.random.next_bits() >> 32) as u32
+    }
+
     fn topic_id(&mut self) -> TopicId {
         loop {
             let bits =

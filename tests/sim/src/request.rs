@@ -35,6 +35,8 @@ pub enum Body {
     UpdateMetadata {
         /// Every broker that clients may be sent to.
         live_brokers: Arc<[Broker]>,
+        /// Comes back with the answer.
+        number: u64,
         /// The partitions.
         topics: Arc<[ByTopic<UpdateMetadataPartition>]>,
     },
@@ -52,6 +54,7 @@ pub fn bodies_for(id: BrokerId, requests: &ControlRequests) -> Vec<Body> {
     if let Some(update) = update.filter(|update| update.to.contains(&id)) {
         bodies.push(Body::UpdateMetadata {
             live_brokers: requests.live_brokers.clone(),
+            number: update.number,
             topics: update.topics.clone(),
         });
     }
@@ -78,6 +81,7 @@ impl Body {
             Body::UpdateMetadata {
                 live_brokers,
                 topics,
+                ..
             } => {
                 let mut alive: Vec<String> =
                     live_brokers.iter().map(|b| b.id.to_string()).collect();

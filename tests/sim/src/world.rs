@@ -10,6 +10,8 @@ use klamm::controller::ControllerSettings;
 use klamm::effect::{Answer, ElectionConfig, Incarnation, Read, ReplyTo, StateRead, TopicZnode};
 use klamm::event::{ControllerEvent, ElectionType};
 use klamm::machine::candidacy::TakeoverPolicy;
+use klamm::machine::topic_creation::TopicDefaults;
+use klamm::model::topic_config::Properties;
 use klamm::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, Endpoint, InterBrokerProtocol,
     LeaderRecoveryState, ReplicaAssignment, SecurityProtocol, SharedSettings, TopicId, TopicName,
@@ -123,6 +125,11 @@ impl World {
             unclean_leader_election_enable: false,
             delete_topic_enable: true,
             shared: SharedSettings::new(),
+            topic_defaults: TopicDefaults {
+                num_partitions: 1,
+                replication_factor: 1,
+                broker: Properties::new(),
+            },
             anti_entropy_period_ms: 60_000,
             token_expiry_check_interval_ms: None,
             leader_balance: None,

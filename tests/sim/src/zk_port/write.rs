@@ -27,6 +27,7 @@ pub fn perform(
     let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
     ops.extend(missing_parents(session, write)?);
     ops.extend(notice(session, write)?);
+    ops.extend(config(session, write)?);
     ops.push(target.op.clone());
     match session.multi(&ops) {
         Ok(_) => Ok(ZkOutcome::Written {
@@ -97,6 +98,15 @@ impl Target {
                 znode::encode_topic(znode),
                 znode.version,
             ),
+            ZkWrite::CreateTopic {
+                topic,
+                topic_id,
+                replicas,
+                ..
+            } => create(
+                &paths::topic(topic),
+                znode::encode_new_topic(*topic_id, replicas),
+            ),
             ZkWrite::CreateTopicDeletion(topic) => {
                 create(&paths::topic_deletion(topic), Vec::new())
             }
@@ -163,6 +173,20 @@ fn notice(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
         .map_err(|error| fault(parent, error))?;
     let data = znode::encode_token_change(token);
     Ok(listens.map(|_| Op::create(path, &data, CreateMode::PersistentSequential)))
+}
+
+/// The configuration of a topic that is created, in place of an older one.
+fn config(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
+    let ZkWrite::CreateTopic { topic, config, .. } = write else {
+        return Ok(None);
+    };
+    let path = paths::topic_config(topic);
+    let data = znode::encode_topic_config(config);
+    let found = session.exists(&path).map_err(|error| fault(&path, error))?;
+    Ok(Some(match found {
+        Some(_) => Op::set(&path, &data, None),
+        None => Op::create(&path, &data, CreateMode::Persistent),
+    }))
 }
 
 /// `…/partitions` and `…/partitions/P`, as far as they are missing.

@@ -1,0 +1,185 @@
+//! CreatePartitions: the topic's node grows, and the new partitions are led in the same event.
+//!
+//! Must never rewrite a node from an older read: the write is conditional on its version, unlike Java's, which can undo
+//! what somebody else wrote. Upstream: `handleCreatePartitionsRequest` in `KafkaApis.scala`,
+//! `ZkAdminManager.createPartitions`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tracing::warn;
+
+use super::awaited::{Answering, Awaited};
+use super::{KafkaController, log};
+use crate::effect::{Answer, Read, ReplyTo, TopicZnode, ZkOutcome, ZkWrite};
+use crate::event::{CreatePartitionsRequest, MorePartitions};
+use crate::machine::topic_growth;
+use crate::model::{ApiError, KafkaError, TopicName, TopicPartition};
+use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+/// How often a node that somebody else keeps writing is read again.
+const TRIES: usize = 5;
+
+/// What became of one topic: the partitions that it has more, or why none.
+type Growth = Result<Vec<TopicPartition>, ApiError>;
+
+impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
+    pub(super) async fn process_create_partitions(
+        &mut self,
+        request: CreatePartitionsRequest,
+        reply_to: ReplyTo,
+    ) -> Result<(), ZkFault> {
+        let grown = match self.create_partitions(&request).await {
+            Ok(grown) => grown,
+            Err(fault) => {
+                // What was written before is there, as a client that asks again finds out.
+                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                self.answer(reply_to, Answer::CreatePartitions(refusal));
+                return Err(fault);
+            }
+        };
+        let said = |(topic, growth): &(TopicName, Growth)| {
+            let result = growth.as_ref().map(|_| ()).map_err(Clone::clone);
+            (topic.clone(), result)
+        };
+        let answer = grown.iter().map(said).collect();
+        if request.validate_only {
+            self.answer(reply_to, Answer::CreatePartitions(Ok(answer)));
+            return Ok(());
+        }
+        let changed: Vec<TopicName> = grown
+            .iter()
+            .filter(|(_, growth)| growth.is_ok())
+            .map(|(topic, _)| topic.clone())
+            .collect();
+        let awaited = grown.into_iter();
+        let awaited =
+            awaited.map(|(topic, growth)| Awaited::new(topic, growth.unwrap_or_default()));
+        let answering = Answering::CreatePartitions(answer);
+        self.await_leaders(awaited.collect(), answering, request.timeout_ms, reply_to);
+        if changed.is_empty() {
+            return Ok(());
+        }
+        self.process_partition_modifications(&changed).await
+    }
+
+    /// What became of each topic, in the order of the request.
+    async fn create_partitions(
+        &mut self,
+        request: &CreatePartitionsRequest,
+    ) -> Result<Vec<(TopicName, Growth)>, ZkFault> {
+        let (order, repeated) = names(&request.topics);
+        let mut results: BTreeMap<TopicName, Growth> = BTreeMap::new();
+        let mut pending: Vec<&MorePartitions> = Vec::new();
+        for asked in &request.topics {
+            let admitted = if repeated.contains(&asked.topic) {
+                let message = "the request names this topic more than once; name it once";
+                Err(ApiError::new(KafkaError::INVALID_REQUEST, message))
+            } else {
+                topic_growth::admit(&self.context, &asked.topic)
+            };
+            match admitted {
+                Ok(()) => pending.push(asked),
+                Err(refused) => {
+                    results.insert(asked.topic.clone(), Err(refused));
+                }
+            }
+        }
+        for _ in 0..TRIES {
+            if pending.is_empty() {
+                break;
+            }
+            pending = self
+                .grow(pending, request.validate_only, &mut results)
+                .await?;
+        }
+        for asked in pending {
+            let why = format!(
+                "/brokers/topics/{} is written by others all the time; try again",
+                asked.topic
+            );
+            let refused = ApiError::new(KafkaError::UNKNOWN_SERVER_ERROR, why);
+            results.insert(asked.topic.clone(), Err(refused));
+        }
+        let all = order.into_iter();
+        let all = all.filter_map(|topic| results.remove(&topic).map(|growth| (topic, growth)));
+        Ok(all.collect())
+    }
+
+    /// One round: reads the nodes and writes those that can grow. Returns the topics whose node was changed meanwhile.
+    async fn grow<'a>(
+        &mut self,
+        pending: Vec<&'a MorePartitions>,
+        validate_only: bool,
+        results: &mut BTreeMap<TopicName, Growth>,
+    ) -> Result<Vec<&'a MorePartitions>, ZkFault> {
+        let names: Vec<TopicName> = pending.iter().map(|asked| asked.topic.clone()).collect();
+        let reads = self.ports.zk.topics(&names).await?;
+        let mut grown: Vec<(&MorePartitions, Vec<TopicPartition>, TopicZnode)> = Vec::new();
+        for (asked, read) in pending.into_iter().zip(reads) {
+            let planned = match read {
+                Read::Found(current) => topic_growth::plan(&self.context, asked, &current)
+                    .map(|next| (added(&asked.topic, &current, &next), next)),
+                Read::Missing => Err(topic_growth::unknown()),
+                Read::Broken(why) => Err(ApiError::new(KafkaError::UNKNOWN_SERVER_ERROR, why)),
+            };
+            match planned {
+                Ok((added, next)) => grown.push((asked, added, next)),
+                Err(refused) => {
+                    results.insert(asked.topic.clone(), Err(refused));
+                }
+            }
+        }
+        let writes = grown.iter().map(|(asked, _, next)| ZkWrite::SetTopic {
+            topic: asked.topic.clone(),
+            znode: next.clone(),
+        });
+        let writes: Vec<ZkWrite> = writes.filter(|_| !validate_only).collect();
+        let mut outcomes = if writes.is_empty() {
+            Vec::new()
+        } else {
+            self.ports.zk.write(&self.term()?, &writes).await?
+        }
+        .into_iter();
+        let mut again = Vec::new();
+        for (asked, added, _) in grown {
+            let growth = match outcomes.next() {
+                None => Ok(added),
+                Some(ZkOutcome::Written { .. }) => Ok(added),
+                Some(ZkOutcome::VersionConflict) => {
+                    again.push(asked);
+                    continue;
+                }
+                Some(ZkOutcome::Missing | ZkOutcome::AlreadyExists) => Err(topic_growth::unknown()),
+                Some(ZkOutcome::Refused(why)) => {
+                    warn!(target: log::CONTROLLER, "topic {} does not grow, as a client asked for: {why}", asked.topic);
+                    Err(ApiError::new(KafkaError::UNKNOWN_SERVER_ERROR, why))
+                }
+            };
+            results.insert(asked.topic.clone(), growth);
+        }
+        Ok(again)
+    }
+}
+
+/// Each name once, in order, and those that stand there more than once.
+fn names(asked: &[MorePartitions]) -> (Vec<TopicName>, BTreeSet<TopicName>) {
+    let mut seen = BTreeSet::new();
+    let mut order = Vec::new();
+    let mut repeated = BTreeSet::new();
+    for MorePartitions { topic, .. } in asked {
+        if seen.insert(topic.clone()) {
+            order.push(topic.clone());
+        } else {
+            repeated.insert(topic.clone());
+        }
+    }
+    (order, repeated)
+}
+
+/// The partitions that stand in `next` alone.
+fn added(topic: &TopicName, current: &TopicZnode, next: &TopicZnode) -> Vec<TopicPartition> {
+    let indexes = next.partitions.keys();
+    let new = indexes.filter(|index| !current.partitions.contains_key(index));
+    new.map(|index| TopicPartition::new(topic, *index))
+        .collect()
+}
