@@ -12,7 +12,7 @@ use super::awaited::{Answering, Awaited};
 use super::{KafkaController, log};
 use crate::effect::{Answer, Read, ReplyTo, TopicZnode, ZkOutcome, ZkWrite};
 use crate::event::{CreatePartitionsRequest, MorePartitions};
-use crate::machine::topic_growth;
+use crate::machine::{topic_creation, topic_growth};
 use crate::model::{ApiError, KafkaError, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -28,6 +28,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         request: CreatePartitionsRequest,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
+        if let Err(error) = topic_creation::check_length(request.topics.len()) {
+            self.answer(reply_to, Answer::CreatePartitions(Err(error)));
+            return Ok(());
+        }
         let grown = match self.create_partitions(&request).await {
             Ok(grown) => grown,
             Err(fault) => {

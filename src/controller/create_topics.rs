@@ -23,6 +23,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         request: CreateTopicsRequest,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
+        if let Err(error) = topic_creation::check_length(request.topics.len()) {
+            self.answer(reply_to, Answer::CreateTopics(Err(error)));
+            return Ok(());
+        }
         let outcome = self.create_topics(&request).await;
         let topics = match outcome {
             Ok(topics) => topics,

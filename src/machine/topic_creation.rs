@@ -13,6 +13,8 @@ use crate::state::ControllerContext;
 
 /// The partitions of one topic stand in one node of ZooKeeper, which takes one mebibyte: no more fit with one replica each.
 pub const PARTITIONS_MAX: usize = 100_000;
+/// Topics that one request may name: an answer says much more of each than the question.
+pub const TOPICS_IN_REQUEST_MAX: usize = 20_000;
 /// Replicas that one request may ask for. No cluster has so many; more of them would only fill the controller's memory.
 pub const REPLICAS_IN_REQUEST_MAX: usize = 1_000_000;
 
@@ -39,6 +41,17 @@ pub struct PlannedTopic {
     pub replicas: Vec<BrokerIds>,
     /// Its configuration.
     pub config: Properties,
+}
+
+/// Whether a request names no more topics than one may; for creation and for growth.
+///
+/// # Errors
+/// It does: nothing of it is looked at.
+pub fn check_length(topics: usize) -> Result<(), KafkaError> {
+    if topics > TOPICS_IN_REQUEST_MAX {
+        return Err(KafkaError::INVALID_REQUEST);
+    }
+    Ok(())
 }
 
 /// What becomes of each topic, in the order of the request. `spreads`: one for each, where its replicas begin.

@@ -6,6 +6,7 @@ mod harness;
 mod proxy;
 
 mod check;
+mod creations;
 mod ends;
 mod faults;
 mod handover;

@@ -215,7 +215,7 @@ fn empty_frames() -> Vec<Bytes> {
         ControlledShutdownRequest: 0, 1, 3; OffsetCommitRequest: 2, 8; OffsetFetchRequest: 1, 7;
         FindCoordinatorRequest: 0, 3; JoinGroupRequest: 0, 7; LeaveGroupRequest: 0, 4;
         SyncGroupRequest: 0, 5; DescribeGroupsRequest: 0, 5; ListGroupsRequest: 0, 4;
-        ApiVersionsRequest: 0, 3; CreateTopicsRequest: 2, 7; DeleteRecordsRequest: 0, 2;
+        ApiVersionsRequest: 0, 3; CreateTopicsRequest: 2, 4, 7; CreatePartitionsRequest: 0, 3; DeleteRecordsRequest: 0, 2;
         InitProducerIdRequest: 0, 4; OffsetForLeaderEpochRequest: 3, 4;
         AddPartitionsToTxnRequest: 0, 3; WriteTxnMarkersRequest: 0, 1; TxnOffsetCommitRequest: 0, 3;
         DescribeConfigsRequest: 1, 4; AlterConfigsRequest: 0, 2; IncrementalAlterConfigsRequest: 0, 1;
@@ -243,6 +243,12 @@ fn refusing(node: &mut Node) -> JoinHandle<()> {
                 }
                 ControllerEvent::AllocateProducerIds { reply_to, .. } => {
                     slots.answer(reply_to, Answer::AllocateProducerIds(Err(error)));
+                }
+                ControllerEvent::CreateTopics { reply_to, .. } => {
+                    slots.answer(reply_to, Answer::CreateTopics(Err(error)));
+                }
+                ControllerEvent::CreatePartitions { reply_to, .. } => {
+                    slots.answer(reply_to, Answer::CreatePartitions(Err(error)));
                 }
                 other => panic!("{other:?}"),
             }

@@ -1,8 +1,11 @@
 //! What klamm answers itself.
 
 use super::*;
-use crate::effect::{AlterPartitionAnswer, Incarnation, ProducerIdBlock, TopicReference};
-use crate::model::{BrokerId, KafkaError, TopicName, TopicPartition};
+use crate::effect::{
+    AlterPartitionAnswer, CreatedTopic, Incarnation, ProducerIdBlock, TopicReference,
+};
+use crate::event::NewTopic;
+use crate::model::{ApiError, BrokerId, KafkaError, TopicName, TopicPartition};
 use klamm_codec::messages::alter_partition_request::{PartitionData, TopicData};
 use klamm_codec::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
 use klamm_codec::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -40,6 +43,8 @@ async fn api_versions_lists_what_the_brokers_have_in_common_and_what_brokers_ask
         (ApiKey::PRODUCE, (0, 7)),
         (ApiKey::METADATA, (1, 8)),
         (ApiKey::API_VERSIONS, (0, 2)),
+        (ApiKey::CREATE_TOPICS, (0, 5)),
+        (ApiKey::CREATE_PARTITIONS, (0, 2)),
     ]
     .into();
     for version in 0..=4 {
@@ -53,6 +58,8 @@ async fn api_versions_lists_what_the_brokers_have_in_common_and_what_brokers_ask
             (ApiKey::METADATA, (1, 8)),
             (ApiKey::CONTROLLED_SHUTDOWN, (0, 3)),
             (ApiKey::API_VERSIONS, (0, 2)),
+            (ApiKey::CREATE_TOPICS, (0, 5)),
+            (ApiKey::CREATE_PARTITIONS, (0, 2)),
             (ApiKey::ALTER_PARTITION, (0, 3)),
             (ApiKey::ALLOCATE_PRODUCER_IDS, (0, 0)),
         ];
@@ -319,15 +326,56 @@ async fn what_is_asked_of_every_node_gets_a_harmless_answer() {
 }
 
 #[tokio::test]
+async fn a_client_that_wants_topics_is_answered_by_the_controller_or_sent_to_the_next_one() {
+    let mut node = Node::leading(&[]).await;
+    let mut client = node.connect().await;
+    let wanted = create_topics_request::CreatableTopic::default()
+        .with_name(topic("t"))
+        .with_num_partitions(-1)
+        .with_replication_factor(2);
+    let asked = CreateTopicsRequest::default()
+        .with_topics(vec![wanted])
+        .with_timeout_ms(9);
+    for version in 0..=7 {
+        client.ask(version, 5, &asked).await;
+        let ControllerEvent::CreateTopics { request, reply_to } = node.next_event().await else {
+            panic!("another event");
+        };
+        let meant = NewTopic {
+            name: TopicName::new("t"),
+            num_partitions: None,
+            replication_factor: Some(2),
+            assignments: Vec::new(),
+            configs: Vec::new(),
+        };
+        assert_eq!((request.topics, request.timeout_ms), (vec![meant], 9));
+        let refused = ApiError::new(KafkaError::INVALID_REPLICATION_FACTOR, "too many");
+        let said = CreatedTopic {
+            name: TopicName::new("t"),
+            result: Err(refused),
+        };
+        let (answer, code) = match version % 2 {
+            0 => (Ok(vec![said]), KafkaError::INVALID_REPLICATION_FACTOR),
+            _ => (Err(KafkaError::NOT_CONTROLLER), KafkaError::NOT_CONTROLLER),
+        };
+        node.slots.answer(reply_to, Answer::CreateTopics(answer));
+        let payload = client.answer().await.unwrap();
+        let response = decode_response::<CreateTopicsRequest>(version, &payload).unwrap();
+        let seen: Vec<_> = response
+            .topics
+            .iter()
+            .map(|seen| (seen.name.clone(), seen.error_code))
+            .collect();
+        assert_eq!(seen, [(topic("t"), code.0)], "v{version}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_served_yet_or_never_closes_the_connection() {
     let node = Node::leading(&[]).await;
     node.connect()
         .await
-        .is_closed_on(5, &CreateTopicsRequest::default())
-        .await;
-    node.connect()
-        .await
-        .is_closed_on(3, &CreatePartitionsRequest::default())
+        .is_closed_on(0, &AlterUserScramCredentialsRequest::default())
         .await;
     node.connect()
         .await

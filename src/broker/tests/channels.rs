@@ -95,7 +95,11 @@ async fn answers_become_events_that_name_the_incarnation() {
     let error = KafkaError::NONE;
     assert_eq!(
         node.answer().await,
-        ControllerEvent::UpdateMetadataResponseReceived { from, error }
+        ControllerEvent::UpdateMetadataResponseReceived {
+            from,
+            number: NUMBER,
+            error
+        }
     );
 
     let topic = of_topic(
@@ -190,6 +194,7 @@ async fn errors_of_a_request_as_a_whole_are_events() {
         node.manager.send(marked(&[2], mark));
         let told = ControllerEvent::UpdateMetadataResponseReceived {
             from: incarnation(2, 50),
+            number: NUMBER,
             error: KafkaError(code),
         };
         assert_eq!(node.answer().await, told);
@@ -250,6 +255,7 @@ async fn a_broker_that_is_added_again_gets_only_what_is_queued_for_its_new_incar
     let after = node.answer().await;
     let told = |epoch| ControllerEvent::UpdateMetadataResponseReceived {
         from: incarnation(1, epoch),
+        number: NUMBER,
         error: KafkaError::NONE,
     };
     assert_eq!((before, after), (told(50), told(60)));

@@ -587,6 +587,9 @@ pub(super) fn stop(
     }
 }
 
+/// The number of every UpdateMetadata here: it must come back with the answer.
+pub(super) const NUMBER: u64 = 7;
+
 /// A batch with nothing in it, in controller epoch 7 under the newest protocol.
 pub(super) fn batch() -> ControlRequests {
     let endpoint = |host: &str| Endpoint {
@@ -624,6 +627,7 @@ pub(super) fn update_metadata(
     let to = to.iter().map(|id| BrokerId(*id)).collect();
     let update = UpdateMetadata {
         to,
+        number: NUMBER,
         topics: Arc::from(topics),
     };
     ControlRequests {

@@ -7,6 +7,7 @@ use crate::port::Brokers;
 fn confirmed(id: i32, epoch: i64) -> ControllerEvent {
     ControllerEvent::UpdateMetadataResponseReceived {
         from: incarnation(id, epoch),
+        number: NUMBER,
         error: KafkaError::NONE,
     }
 }
@@ -135,7 +136,11 @@ async fn an_unknown_error_of_any_other_broker_is_an_event() {
         let from = incarnation(1, 50);
         assert_eq!(
             node.answer().await,
-            ControllerEvent::UpdateMetadataResponseReceived { from, error }
+            ControllerEvent::UpdateMetadataResponseReceived {
+                from,
+                number: NUMBER,
+                error
+            }
         );
     }
 }

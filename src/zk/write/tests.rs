@@ -113,3 +113,55 @@ fn the_outcome_of_a_failed_write_is_its_kind_of_failure() {
         assert_eq!(indexes(&items), [8]);
     }
 }
+
+#[test]
+fn a_topics_configuration_is_written_with_it_whatever_stood_there() {
+    let creating = || {
+        let config = Operation::Create("/config/topics/t".to_owned(), b"c".to_vec());
+        Item {
+            along: vec![config],
+            ..item(
+                0,
+                Operation::Create("/brokers/topics/t".to_owned(), Vec::new()),
+            )
+        }
+    };
+    let parts = |items: &[Item]| -> Vec<String> {
+        let parts = items[0].parts();
+        parts
+            .map(|(_, operation)| format!("{operation:?}"))
+            .collect()
+    };
+    let created = parts(&[creating()]);
+    let mut items = vec![creating()];
+    let mut outcomes = Outcomes::new();
+    let first = Part::Along(0);
+    set_aside(&mut items, 0, first, &Error::NodeExists, &mut outcomes);
+    assert!(parts(&items)[0].starts_with("Overwrite(\"/config/topics/t\""));
+    // Somebody removed it meanwhile.
+    set_aside(&mut items, 0, first, &Error::NoNode, &mut outcomes);
+    assert_eq!(parts(&items), created);
+    // There is no place for it: the topic is not created without it.
+    set_aside(&mut items, 0, first, &Error::NoNode, &mut outcomes);
+    assert!(items.is_empty());
+    assert_eq!(outcomes, [(0, ZkOutcome::Missing)]);
+}
+
+#[test]
+fn what_goes_along_counts_where_it_is_asked_whether_a_write_fits() {
+    let write = |value: String| ZkWrite::CreateTopic {
+        topic: TopicName::new("t"),
+        topic_id: None,
+        replicas: Vec::new(),
+        config: [("retention.ms".to_owned(), value)].into(),
+    };
+    let refusal = |value: String| match asked(&write(value)) {
+        Asked::Two(along, operation) => [along, operation].iter().find_map(too_large),
+        _ => panic!("not two operations"),
+    };
+    assert_eq!(refusal("1".to_owned()), None);
+    let Some(ZkOutcome::Refused(why)) = refusal("1".repeat(MAX_NODE_BYTES)) else {
+        panic!("taken");
+    };
+    assert!(why.starts_with("/config/topics/t: "), "{why}");
+}

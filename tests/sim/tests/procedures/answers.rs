@@ -110,7 +110,11 @@ fn a_broker_that_follows_a_later_controller_makes_klamm_look() {
     world
         .klamm()
         .queue
-        .put(ControllerEvent::UpdateMetadataResponseReceived { from, error });
+        .put(ControllerEvent::UpdateMetadataResponseReceived {
+            from,
+            number: 1,
+            error,
+        });
     world.settle();
     assert!(!world.klamm().is_active());
 }

@@ -8,6 +8,8 @@ use klamm::model::BrokerId;
 use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::{World, partition, seize_role};
 
+use crate::{create_partitions, create_topics};
+
 type Make = fn() -> Fault;
 
 const CUTS: [(&str, Make); 5] = [
@@ -120,7 +122,56 @@ fn assert_reassigned(world: &mut World, expected: &[(&str, &[i32])]) {
     assert_eq!(gauges.partitions_being_reassigned, 0);
 }
 
-const PROCEDURES: [Procedure; 16] = [
+/// That whoever asked was answered, and that a topic has so many partitions, all led and known, or none at all and no
+/// configuration. Asked for again it is there.
+fn assert_whole_or_absent(world: &mut World, topic: &str, partitions: &[usize]) {
+    assert_eq!(world.klamm().replies.unanswered(), []);
+    assert_eq!(world.controller(), Some(9));
+    world.assert_converged();
+    let assigned = world.topic(topic).map(|node| node.partitions);
+    let config = format!("/config/topics/{topic}");
+    if assigned.is_none() {
+        assert!(world.zookeeper.look(&config).is_none());
+    }
+    let assigned = assigned.unwrap_or_default();
+    assert!(partitions.contains(&assigned.len()), "{assigned:?}");
+    for (index, assignment) in assigned {
+        let of = format!("{topic}-{index}");
+        let state = world.state(&of).unwrap().leader_and_isr;
+        assert_eq!(Some(state.leader), assignment.replicas.first());
+        for id in [1, 2, 3] {
+            assert!(world.cached_at(id, &of).is_some(), "{of} at {id}");
+        }
+    }
+}
+
+const PROCEDURES: [Procedure; 18] = [
+    Procedure {
+        name: "topics created by API",
+        before: led,
+        trigger: |world| {
+            create_topics::ask(world, &[create_topics::topic("fresh.one", 2, 3)], 30_000);
+        },
+        after: |world| {
+            assert_whole_or_absent(world, "fresh.one", &[0, 2]);
+            create_topics::ask(world, &[create_topics::topic("fresh.one", 2, 3)], 30_000);
+            world.settle();
+            assert_whole_or_absent(world, "fresh.one", &[2]);
+        },
+    },
+    Procedure {
+        name: "partitions created by API",
+        before: led,
+        trigger: |world| {
+            create_partitions::send(world, &[create_partitions::to("t", 4)], 30_000, false);
+        },
+        after: |world| {
+            assert_whole_or_absent(world, "t", &[2, 4]);
+            create_partitions::send(world, &[create_partitions::to("t", 4)], 30_000, false);
+            world.settle();
+            assert_whole_or_absent(world, "t", &[4]);
+        },
+    },
     Procedure {
         name: "failover",
         before: orphaned,

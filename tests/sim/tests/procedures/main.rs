@@ -8,6 +8,8 @@ mod answers;
 mod brokers;
 mod compare;
 mod configs;
+mod create_partitions;
+mod create_topics;
 mod delete_topics;
 mod deletion;
 mod elect_leaders;
