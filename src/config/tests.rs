@@ -287,6 +287,15 @@ fn defaults_are_those_of_kafka() {
 }
 
 #[test]
+fn what_stands_in_for_topics_configurations_is_kept_as_it_is_written() {
+    let broker = "zookeeper.connect=zk1\nlog.retention.hours= 5 \nlog.dirs=/x\nmin.insync.replicas=2\nlog.roll.ms=";
+    let config = config(broker, std::str::from_utf8(KLAMM).unwrap(), &[]);
+    let kept = config.topic_defaults.iter();
+    let kept: Vec<_> = kept.map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(kept, ["log.retention.hours=5", "min.insync.replicas=2"]);
+}
+
+#[test]
 fn an_override_beats_the_files_and_an_empty_one_unsets() {
     let broker = "zookeeper.connect=zk1\nauthorizer.class.name=x.Y\nnum.partitions=1";
     let klamm = std::str::from_utf8(KLAMM).unwrap();

@@ -118,50 +118,95 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     ) -> Result<Vec<&'a MorePartitions>, ZkFault> {
         let names: Vec<TopicName> = pending.iter().map(|asked| asked.topic.clone()).collect();
         let reads = self.ports.zk.topics(&names).await?;
-        let mut grown: Vec<(&MorePartitions, Vec<TopicPartition>, TopicZnode)> = Vec::new();
+        let mut planned = Vec::new();
+        let mut replicas_left = topic_creation::REPLICAS_IN_REQUEST_MAX;
         for (asked, read) in pending.into_iter().zip(reads) {
-            let planned = match read {
-                Read::Found(current) => topic_growth::plan(&self.context, asked, &current)
-                    .map(|next| (added(&asked.topic, &current, &next), next)),
-                Read::Missing => Err(topic_growth::unknown()),
-                Read::Broken(why) => Err(ApiError::new(KafkaError::UNKNOWN_SERVER_ERROR, why)),
-            };
-            match planned {
-                Ok((added, next)) => grown.push((asked, added, next)),
+            match self.plan_growth(asked, read, &mut replicas_left) {
+                Ok(plan) => planned.push(plan),
                 Err(refused) => {
                     results.insert(asked.topic.clone(), Err(refused));
                 }
             }
         }
-        let writes = grown.iter().map(|(asked, _, next)| ZkWrite::SetTopic {
-            topic: asked.topic.clone(),
-            znode: next.clone(),
-        });
-        let writes: Vec<ZkWrite> = writes.filter(|_| !validate_only).collect();
-        let mut outcomes = if writes.is_empty() {
-            Vec::new()
-        } else {
-            self.ports.zk.write(&self.term()?, &writes).await?
+        if validate_only {
+            let fine = planned.into_iter();
+            results.extend(fine.map(|plan| (plan.asked.topic.clone(), Ok(plan.added))));
+            return Ok(Vec::new());
         }
-        .into_iter();
+        self.write_growth(planned, results).await
+    }
+
+    fn plan_growth<'a>(
+        &self,
+        asked: &'a MorePartitions,
+        read: Read<TopicZnode>,
+        replicas_left: &mut usize,
+    ) -> Result<Planned<'a>, ApiError> {
+        let current = match read {
+            Read::Found(current) => current,
+            Read::Missing => return Err(topic_growth::unknown()),
+            Read::Broken(why) => {
+                return Err(ApiError::new(KafkaError::UNKNOWN_SERVER_ERROR, why));
+            }
+        };
+        let next = topic_growth::plan(&self.context, asked, &current)?;
+        let added = added(&asked.topic, &current, &next);
+        let factor = current
+            .partitions
+            .get(&0)
+            .map_or(0, |first| first.replicas.len());
+        let replicas = added.len().saturating_mul(factor);
+        *replicas_left = replicas_left
+            .checked_sub(replicas)
+            .ok_or_else(topic_creation::too_much)?;
+        Ok(Planned { asked, added, next })
+    }
+
+    async fn write_growth<'a>(
+        &mut self,
+        planned: Vec<Planned<'a>>,
+        results: &mut BTreeMap<TopicName, Growth>,
+    ) -> Result<Vec<&'a MorePartitions>, ZkFault> {
+        let writes: Vec<ZkWrite> = planned.iter().map(Planned::write).collect();
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let outcomes = self.ports.zk.write(&self.term()?, &writes).await?;
         let mut again = Vec::new();
-        for (asked, added, _) in grown {
-            let growth = match outcomes.next() {
-                None => Ok(added),
-                Some(ZkOutcome::Written { .. }) => Ok(added),
-                Some(ZkOutcome::VersionConflict) => {
-                    again.push(asked);
+        for (plan, outcome) in planned.into_iter().zip(outcomes) {
+            let topic = &plan.asked.topic;
+            let growth = match outcome {
+                ZkOutcome::Written { .. } => Ok(plan.added),
+                ZkOutcome::VersionConflict => {
+                    again.push(plan.asked);
                     continue;
                 }
-                Some(ZkOutcome::Missing | ZkOutcome::AlreadyExists) => Err(topic_growth::unknown()),
-                Some(ZkOutcome::Refused(why)) => {
-                    warn!(target: log::CONTROLLER, "topic {} does not grow, as a client asked for: {why}", asked.topic);
+                ZkOutcome::Missing | ZkOutcome::AlreadyExists => Err(topic_growth::unknown()),
+                ZkOutcome::Refused(why) => {
+                    warn!(target: log::CONTROLLER, "topic {topic} does not grow, as a client asked for: {why}");
                     Err(ApiError::new(KafkaError::UNKNOWN_SERVER_ERROR, why))
                 }
             };
-            results.insert(asked.topic.clone(), growth);
+            results.insert(topic.clone(), growth);
         }
         Ok(again)
+    }
+}
+
+/// A topic that can grow.
+struct Planned<'a> {
+    asked: &'a MorePartitions,
+    added: Vec<TopicPartition>,
+    /// Its node as it is to be.
+    next: TopicZnode,
+}
+
+impl Planned<'_> {
+    fn write(&self) -> ZkWrite {
+        ZkWrite::SetTopic {
+            topic: self.asked.topic.clone(),
+            znode: self.next.clone(),
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .map(|planned| planned.map(details))
                 .collect()
         } else {
-            self.write_topics(planned).await?
+            self.write_planned(planned).await?
         };
         Ok(asked.iter().zip(results).map(created).collect())
     }
@@ -93,7 +93,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// Creates the nodes of what was planned.
-    async fn write_topics(
+    async fn write_planned(
         &mut self,
         planned: Vec<Result<PlannedTopic, ApiError>>,
     ) -> Result<Vec<Result<TopicDetails, ApiError>>, ZkFault> {

@@ -250,7 +250,8 @@ impl Planner<'_> {
     }
 }
 
-fn too_much() -> ApiError {
+/// A request asks for more than it may.
+pub fn too_much() -> ApiError {
     ApiError::new(
         KafkaError::INVALID_PARTITIONS,
         format!(

@@ -178,6 +178,7 @@ async fn the_answer_to_stops_and_deletions_names_the_deletions_alone() {
         assert_eq!(node.answer().await, confirmed, "{release:?}");
         let next = ControllerEvent::UpdateMetadataResponseReceived {
             from,
+            number: NUMBER,
             error: KafkaError::NONE,
         };
         assert_eq!(node.answer().await, next, "{release:?}");
