@@ -1,3 +1,5 @@
+//! Values, what goes together, and what is in force.
+
 use super::*;
 
 const NEWEST: InterBrokerProtocol = InterBrokerProtocol::NEWEST;
