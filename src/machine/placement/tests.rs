@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Brokers, each with its rack.
+type Racks<'a> = &'a [(i32, &'a str)];
+
 fn brokers(racks: &[(i32, Option<&str>)]) -> Vec<Candidate> {
     let candidate = |(id, rack): &(i32, Option<&str>)| Candidate {
         id: BrokerId(*id),
@@ -14,7 +17,7 @@ fn without_racks(ids: std::ops::Range<i32>) -> Vec<Candidate> {
     brokers(&ids.map(|id| (id, None)).collect::<Vec<_>>())
 }
 
-fn in_racks(racks: &[(i32, &str)]) -> Vec<Candidate> {
+fn in_racks(racks: Racks) -> Vec<Candidate> {
     let known: Vec<_> = racks.iter().map(|(id, rack)| (*id, Some(*rack))).collect();
     brokers(&known)
 }
@@ -120,7 +123,7 @@ fn where_brokers_and_racks_are_even_so_are_leaders_replicas_and_racks() {
     ];
     let expanded = TWO_IN_EACH_OF_THREE.map(|(id, rack)| (id + 6, rack));
     let one_each = [(0, "rack1"), (1, "rack2"), (4, "rack3")];
-    let table: [(&[(i32, &str)], usize, usize, usize); 6] = [
+    let table: [(Racks, usize, usize, usize); 6] = [
         (&TWO_IN_EACH_OF_THREE, 6, 3, 0),
         (&TWO_IN_EACH_OF_THREE, 12, 2, 0),
         (&TWO_IN_EACH_OF_THREE, 6, 2, 0),
@@ -146,13 +149,7 @@ fn where_brokers_and_racks_are_even_so_are_leaders_replicas_and_racks() {
     }
 }
 
-fn check_even(
-    all: &[Vec<i32>],
-    racks: &[(i32, &str)],
-    partitions: usize,
-    factor: usize,
-    what: &str,
-) {
+fn check_even(all: &[Vec<i32>], racks: Racks, partitions: usize, factor: usize, what: &str) {
     let rack_of: BTreeMap<i32, &str> = racks.iter().copied().collect();
     for replicas in all {
         let used: BTreeSet<&str> = replicas.iter().map(|id| rack_of[id]).collect();
@@ -172,7 +169,7 @@ fn check_even(
 
 #[test]
 fn uneven_racks_still_get_a_replica_each_and_no_broker_two() {
-    let tables: [(&[(i32, &str)], usize, usize); 4] = [
+    let tables: [(Racks, usize, usize); 4] = [
         // More replicas than racks, fewer, one rack for all, and one rack that holds most.
         (
             &[(0, "a"), (1, "b"), (2, "b"), (3, "c"), (4, "c"), (5, "b")],
