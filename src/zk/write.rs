@@ -620,8 +620,8 @@ async fn commit(wire: &Wire, term: &Term, items: &[Item]) -> Result<Vec<i32>, Fa
         CheckWriteError::RequestFailed { source } => Failure::Request(source),
     })?;
     let mut versions = vec![0; items.len()];
-    for ((position, _), result) in owners.into_iter().zip(results) {
-        if let MultiWriteResult::SetData { stat } = result {
+    for ((position, part), result) in owners.into_iter().zip(results) {
+        if let (Part::Itself, MultiWriteResult::SetData { stat }) = (part, result) {
             versions[position] = stat.version;
         }
     }
