@@ -37,7 +37,7 @@ async fn config_of(cluster: &Fixture, topic: &TopicName) -> Option<String> {
     Some(String::from_utf8(data).unwrap())
 }
 
-async fn topics_are_created(server: &'static str) {
+async fn topics_are_created(server: &'static str, requests_at_most: u64) {
     let cluster = Fixture::at(server).await;
     let term = cluster.lead().await;
     let topics = names(300);
@@ -60,7 +60,10 @@ async fn topics_are_created(server: &'static str) {
     let before = cluster.events.requests();
     let outcomes = cluster.zk.write(&term, &writes).await.unwrap();
     let requests = cluster.events.requests() - before;
-    assert!(requests < 100, "{requests} requests for 300 topics");
+    assert!(
+        requests < requests_at_most,
+        "{requests} requests for 300 topics"
+    );
     let reads = cluster.zk.topics(&topics).await.unwrap();
     for (index, (topic, read)) in topics.iter().zip(reads).enumerate() {
         let (outcome, config, partitions) = match is_there(index) {
@@ -83,12 +86,13 @@ async fn topics_are_created(server: &'static str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_are_created_with_their_configurations_in_groups() {
-    topics_are_created(modern()).await;
+    topics_are_created(modern(), 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn topics_are_created_with_their_configurations_on_zookeeper_3_5_too() {
-    topics_are_created(old()).await;
+    // It reads what is there one node a request; the writes are grouped all the same.
+    topics_are_created(old(), 5 * 300).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

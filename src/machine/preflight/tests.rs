@@ -1,3 +1,5 @@
+//! What a report says of clusters that may be taken over, that differ, and that forbid it.
+
 use super::*;
 use crate::effect::{Incarnation, StateRead, Term};
 use crate::machine::fixture::ids;
