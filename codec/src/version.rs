@@ -107,6 +107,12 @@ impl BrokerVersions {
         self.ranges.get(&key).copied()
     }
 
+    /// Whether the broker takes this version of an API.
+    pub fn understands(&self, key: ApiKey, version: i16) -> bool {
+        self.range(key)
+            .is_some_and(|(min, max)| (min..=max).contains(&version))
+    }
+
     /// All that the broker offers, in the order of the keys.
     pub fn ranges(&self) -> impl Iterator<Item = (ApiKey, i16, i16)> + '_ {
         self.ranges

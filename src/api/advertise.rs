@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use klamm_codec::ApiKey;
+use klamm_codec::version::BrokerVersions;
 
 /// The versions of ApiVersions that are understood here.
 pub(super) const API_VERSIONS: (i16, i16) = (0, 4);
@@ -64,13 +65,26 @@ const SINCE_1_0: [(ApiKey, i16); 38] = [
     (ApiKey::CREATE_PARTITIONS, 0),
 ];
 
-/// What klamm lists where the brokers have `common` in common (nothing: not known yet).
-pub(super) fn advertised(common: BTreeMap<ApiKey, (i16, i16)>) -> BTreeMap<ApiKey, (i16, i16)> {
+/// What klamm lists where the brokers have `common` in common (nothing: not known yet), and where the client is paired
+/// already, to a broker that understands `pair`: that one may have left the cluster since, and still answers.
+pub(super) fn advertised(
+    common: BTreeMap<ApiKey, (i16, i16)>,
+    pair: Option<&BrokerVersions>,
+) -> BTreeMap<ApiKey, (i16, i16)> {
     let mut ranges = if common.is_empty() {
         SINCE_1_0.map(|(key, max)| (key, (0, max))).into()
     } else {
         common
     };
+    if let Some(pair) = pair {
+        ranges.retain(|key, range| match pair.range(*key) {
+            Some((min, max)) => {
+                *range = (range.0.max(min), range.1.min(max));
+                range.0 <= range.1
+            }
+            None => false,
+        });
+    }
     // 3.x brokers list it for the migration to KRaft, in which klamm takes no part.
     ranges.remove(&ApiKey::ENVELOPE);
     ranges.extend(FOR_BROKERS);
@@ -89,7 +103,7 @@ mod tests {
             (ApiKey::METADATA, (1, 9)),
             (ApiKey::API_VERSIONS, (0, 3)),
         ];
-        let mut listed = advertised(common.into());
+        let mut listed = advertised(common.into(), None);
         for (key, range) in FOR_BROKERS {
             assert_eq!(listed.remove(&key), Some(range));
         }
@@ -102,7 +116,7 @@ mod tests {
             (ApiKey::CONTROLLED_SHUTDOWN, (0, 1)),
             (ApiKey::ENVELOPE, (0, 0)),
         ];
-        let listed = advertised(common.into());
+        let listed = advertised(common.into(), None);
         assert_eq!(listed.get(&ApiKey::CONTROLLED_SHUTDOWN), Some(&(0, 3)));
         assert_eq!(listed.get(&ApiKey::ALTER_PARTITION), Some(&(0, 3)));
         assert_eq!(listed.get(&ApiKey::ALLOCATE_PRODUCER_IDS), Some(&(0, 0)));
@@ -115,7 +129,7 @@ mod tests {
 
     #[test]
     fn while_no_broker_is_known_old_clients_still_find_produce() {
-        let listed = advertised(BTreeMap::new());
+        let listed = advertised(BTreeMap::new(), None);
         assert_eq!(listed.get(&ApiKey::PRODUCE), Some(&(0, 5)));
         assert_eq!(listed.get(&ApiKey::API_VERSIONS), Some(&(0, 1)));
         assert_eq!(

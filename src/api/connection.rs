@@ -4,6 +4,7 @@
 //! Must never panic on what a client sends, and never hold more for it than one request, one piece of an answer and a
 //! little that it sent ahead. Upstream: the part of `SocketServer.Processor` that concerns one channel.
 
+use std::collections::BTreeMap;
 use std::future::{Future, pending};
 use std::io;
 use std::net::SocketAddr;
@@ -21,8 +22,9 @@ use tokio::time::timeout;
 use tracing::{debug, error, info};
 
 use super::Limits;
-use super::handlers::{KafkaApis, Outcome, Unserved};
+use super::handlers::{self, KafkaApis, Outcome, Unserved};
 use super::relay::{self, Pair, PairError};
+use super::wire;
 use crate::observe::{CaptureTap, TappedConnection};
 
 /// How much is read at a time.
@@ -124,6 +126,7 @@ pub(super) async fn serve(
     let mut connection = Connection {
         client,
         pair: None,
+        promised: BTreeMap::new(),
         origin,
         apis,
         capture,
@@ -155,6 +158,8 @@ pub(super) async fn serve(
 struct Connection {
     client: Client,
     pair: Option<Pair>,
+    /// Of what may be relayed, the versions that the client was told to use: a pair has to understand them all.
+    promised: BTreeMap<ApiKey, (i16, i16)>,
     origin: Origin,
     apis: Arc<KafkaApis>,
     capture: ControlCapture,
@@ -186,15 +191,28 @@ impl Connection {
                 capture.answer(&header, &frame);
                 client.send(frame).await
             }
+            Outcome::ListVersions => self.list_versions(&header, &payload).await,
             Outcome::Relay => self.relay(&header, payload).await,
             Outcome::Close(unserved) => Err(unserved.into()),
         }
+    }
+
+    async fn list_versions(&mut self, header: &RequestHeader, payload: &Bytes) -> Result<(), End> {
+        let ranges = self.apis.advertised(self.pair.as_ref().map(Pair::versions));
+        let relayed = ranges
+            .iter()
+            .filter(|(key, _)| handlers::may_be_relayed(**key));
+        self.promised = relayed.map(|(key, range)| (*key, *range)).collect();
+        self.client
+            .send(wire::api_versions(header, payload, ranges)?)
+            .await
     }
 
     async fn relay(&mut self, header: &RequestHeader, payload: Bytes) -> Result<(), End> {
         let Connection {
             client,
             pair,
+            promised,
             origin,
             apis,
             ..
@@ -205,12 +223,11 @@ impl Connection {
                 let Origin { listener, turn, .. } = origin;
                 let candidates =
                     relay::candidates(&apis.snapshot(), apis.own_id(), listener, *turn);
-                none.insert(client.or_gone(Pair::open(listener, candidates)).await??)
+                let opened = Pair::open(listener, candidates, promised);
+                none.insert(client.or_gone(opened).await??)
             }
         };
-        let mut answer = client
-            .or_gone(pair.ask(header.correlation_id, payload))
-            .await??;
+        let mut answer = client.or_gone(pair.ask(header, payload)).await??;
         while let Some(chunk) = client.or_gone(pair.next_chunk(&mut answer)).await?? {
             client.write(chunk.freeze()).await?;
         }

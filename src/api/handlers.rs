@@ -4,12 +4,13 @@
 //! the error that makes a broker look for the new one. Must never change anything in the cluster itself.
 //! Upstream: `KafkaApis.scala`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use klamm_codec::error::Message;
 use klamm_codec::refusal::{self, Refusal};
+use klamm_codec::version::BrokerVersions;
 use klamm_codec::{ApiKey, CodecError, Frame, RequestHeader};
 use thiserror::Error;
 use tokio::sync::watch;
@@ -27,6 +28,8 @@ use crate::state::ControllerSnapshot;
 pub(super) enum Outcome {
     /// Send this.
     Reply(Frame),
+    /// List the versions that this client may use from now on.
+    ListVersions,
     /// Let a genuine broker answer.
     Relay,
     /// Close the connection: the client tries again, mostly elsewhere.
@@ -71,6 +74,14 @@ enum Duty {
     NotYet,
     /// Nobody's here.
     Never,
+}
+
+/// Whether requests of this API may go on to a genuine broker.
+pub(super) fn may_be_relayed(key: ApiKey) -> bool {
+    matches!(
+        duty(key),
+        Duty::Relay | Duty::InitProducerId | Duty::Configs
+    )
 }
 
 fn duty(key: ApiKey) -> Duty {
@@ -144,6 +155,11 @@ impl KafkaApis {
         }
     }
 
+    /// The versions that a client may use, which is paired with a broker that understands `pair`, or not paired yet.
+    pub(super) fn advertised(&self, pair: Option<&BrokerVersions>) -> BTreeMap<ApiKey, (i16, i16)> {
+        advertise::advertised((self.context.common_ranges)(), pair)
+    }
+
     /// Finds the answer to a request. An error closes the connection: the request is malformed.
     pub(super) async fn handle(
         &self,
@@ -153,10 +169,7 @@ impl KafkaApis {
         let is_controller = self.snapshot().term.is_some();
         let key = header.key;
         match duty(key) {
-            Duty::ListVersions => {
-                let ranges = advertise::advertised((self.context.common_ranges)());
-                wire::api_versions(header, payload, ranges).map(Outcome::Reply)
-            }
+            Duty::ListVersions => Ok(Outcome::ListVersions),
             Duty::AskController if is_controller => self
                 .ask_controller(header, payload)
                 .await

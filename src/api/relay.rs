@@ -1,20 +1,27 @@
 //! A connection to a genuine broker, paired with one client's: what any node may answer goes through it, byte by byte.
 //!
 //! The pair dials the listener of the same name as the client's, because answers name the addresses of the listener that
-//! they were asked on, and it is the client's own: never shared, never klamm's connection to the broker. One request is
-//! on it at a time, as a broker takes no more from a connection either. An answer is passed on as it comes, so that a
-//! long one (the metadata of a big cluster) costs no memory here, and a slow client slows the broker's sending, not us.
+//! they were asked on, and it is the client's own: never shared, never klamm's connection to the broker. It is asked
+//! first what it understands, for the broker may be of an older release than all that were known when the client was
+//! told which versions to use. One request is on it at a time, as a broker takes no more from a connection either. An
+//! answer is passed on as it comes, so that a long one (the metadata of a big cluster) costs no memory here, and a slow
+//! client slows the broker's sending, not us.
 //! Must never decode what it carries, and never outlive its client or be replaced under it.
 //! Upstream: none; a genuine broker answers such requests itself.
 
+use std::collections::BTreeMap;
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use klamm_codec::{CodecError, Frame};
+use klamm_codec::messages::ApiVersionsRequest;
+use klamm_codec::request::encode_request;
+use klamm_codec::response::decode_api_versions;
+use klamm_codec::version::BrokerVersions;
+use klamm_codec::{ApiKey, CodecError, Frame, FrameCodec, RequestHeader};
 use socket2::{SockRef, TcpKeepalive};
-use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -22,7 +29,7 @@ use tokio::time::timeout;
 use crate::model::{BrokerId, Endpoint, SecurityProtocol};
 use crate::state::ControllerSnapshot;
 
-/// How long one broker may take to accept before the next is tried: all of them within a client's patience of 30 s.
+/// How long one broker may take to accept and to say what it understands before the next is tried: all of them within a client's patience of 30 s.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(3);
 /// A host that vanished without closing its connections is noticed after so long.
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,12 +37,16 @@ const TCP_USER_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How much of an answer is held at a time.
 const CHUNK: usize = 64 * 1024;
+/// ApiVersions in the version that every broker takes.
+const VERSIONS_VERSION: i16 = 0;
+/// Under what name the broker is asked for its versions; all else comes under the client's own.
+const CLIENT_ID: &str = "klamm";
 /// The length prefix and the correlation id.
 const HEAD: usize = 8;
 const PREFIX: usize = 4;
 
 /// Why there is no pair, or no longer.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum PairError {
     #[error("no live broker has a listener named {listener}")]
     NoBroker { listener: Arc<str> },
@@ -44,6 +55,17 @@ pub(super) enum PairError {
         tried: usize,
         endpoint: Endpoint,
         source: io::Error,
+    },
+    #[error(
+        "the client was told that it may use versions of {key} which broker {broker} doesn't understand, nor do the others \
+         that could be reached"
+    )]
+    NotAsPromised { broker: BrokerId, key: ApiKey },
+    #[error("broker {broker} doesn't understand version {version} of {key}")]
+    NotUnderstood {
+        broker: BrokerId,
+        key: ApiKey,
+        version: i16,
     },
     #[error("broker {broker} closed the connection")]
     Closed { broker: BrokerId },
@@ -93,22 +115,37 @@ pub(super) fn candidates(
 #[derive(Debug)]
 pub(super) struct Pair {
     broker: BrokerId,
+    versions: BrokerVersions,
     stream: TcpStream,
 }
 
 impl Pair {
-    /// Connects to the first candidate that accepts.
+    /// Connects to the first candidate that accepts and understands all that was `promised`.
     pub(super) async fn open(
         listener: &Arc<str>,
         candidates: Vec<(BrokerId, Endpoint)>,
+        promised: &BTreeMap<ApiKey, (i16, i16)>,
     ) -> Result<Pair, PairError> {
         let tried = candidates.len();
         let mut failure = PairError::NoBroker {
             listener: Arc::clone(listener),
         };
         for (broker, endpoint) in candidates {
-            match dial(&endpoint).await {
-                Ok(stream) => return Ok(Pair { broker, stream }),
+            let dialled = match timeout(SETUP_TIMEOUT, dial(&endpoint)).await {
+                Ok(dialled) => dialled,
+                Err(late) => Err(late.into()),
+            };
+            match dialled {
+                Ok((stream, versions)) => match not_understood(&versions, promised) {
+                    None => {
+                        return Ok(Pair {
+                            broker,
+                            versions,
+                            stream,
+                        });
+                    }
+                    Some(key) => failure = PairError::NotAsPromised { broker, key },
+                },
                 Err(source) => {
                     failure = PairError::Unreachable {
                         tried,
@@ -121,13 +158,25 @@ impl Pair {
         Err(failure)
     }
 
+    /// What the broker at the other end understands.
+    pub(super) fn versions(&self) -> &BrokerVersions {
+        &self.versions
+    }
+
     /// Passes a request on and waits for the beginning of its answer.
     pub(super) async fn ask(
         &mut self,
-        correlation_id: i32,
+        header: &RequestHeader,
         request: Bytes,
     ) -> Result<RelayedAnswer, PairError> {
-        let broker = self.broker;
+        let (broker, correlation_id) = (self.broker, header.correlation_id);
+        if !self.versions.understands(header.key, header.version) {
+            return Err(PairError::NotUnderstood {
+                broker,
+                key: header.key,
+                version: header.version,
+            });
+        }
         let broken = |source| PairError::Broken { broker, source };
         let mut request = Frame::around(request)?.into_buf();
         self.stream
@@ -213,11 +262,25 @@ pub(super) struct RelayedAnswer {
     missing: usize,
 }
 
-async fn dial(endpoint: &Endpoint) -> io::Result<TcpStream> {
+/// The first of the promised APIs of which the broker doesn't understand every promised version.
+fn not_understood(
+    versions: &BrokerVersions,
+    promised: &BTreeMap<ApiKey, (i16, i16)>,
+) -> Option<ApiKey> {
+    let understood = |key: ApiKey, (min, max): (i16, i16)| {
+        versions.understands(key, min) && versions.understands(key, max)
+    };
+    let mut broken = promised
+        .iter()
+        .filter(|(key, range)| !understood(**key, **range));
+    broken.next().map(|(key, _)| *key)
+}
+
+/// A connection to a broker, and what it understands.
+async fn dial(endpoint: &Endpoint) -> io::Result<(TcpStream, BrokerVersions)> {
     let port = u16::try_from(endpoint.port)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "no such port"))?;
-    let connecting = TcpStream::connect((endpoint.host.as_ref(), port));
-    let stream = timeout(SETUP_TIMEOUT, connecting).await??;
+    let mut stream = TcpStream::connect((endpoint.host.as_ref(), port)).await?;
     stream.set_nodelay(true)?;
     let socket = SockRef::from(&stream);
     socket.set_tcp_keepalive(
@@ -227,7 +290,33 @@ async fn dial(endpoint: &Endpoint) -> io::Result<TcpStream> {
     )?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(TCP_USER_TIMEOUT))?;
-    Ok(stream)
+    let versions = ask_versions(&mut stream).await?;
+    Ok((stream, versions))
+}
+
+async fn ask_versions(stream: &mut TcpStream) -> io::Result<BrokerVersions> {
+    let request = ApiVersionsRequest::default();
+    let asked = encode_request(VERSIONS_VERSION, 0, Some(CLIENT_ID), &request);
+    let mut asked = asked.map_err(io::Error::other)?.into_buf();
+    stream.write_all_buf(&mut asked).await?;
+    let (frames, mut arrived) = (FrameCodec::default(), BytesMut::new());
+    let answer = loop {
+        if let Some(answer) = frames.split(&mut arrived).map_err(invalid)? {
+            break answer;
+        }
+        if stream.read_buf(&mut arrived).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    if !arrived.is_empty() {
+        return Err(invalid("bytes that nobody had asked for"));
+    }
+    let answer = decode_api_versions(VERSIONS_VERSION, &answer).map_err(invalid)?;
+    BrokerVersions::from_response(&answer).map_err(invalid)
+}
+
+fn invalid(what: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use klamm_codec::messages::{ApiVersionsRequest, ApiVersionsResponse};
-use klamm_codec::request::{Api, encode_request};
-use klamm_codec::response::{correlation_id, decode_response};
+use klamm_codec::messages::{ApiVersionsRequest, ApiVersionsResponse, api_versions_response};
+use klamm_codec::request::{Api, encode_request, parse_header};
+use klamm_codec::response::{correlation_id, decode_response, encode_response};
 use klamm_codec::{ApiKey, FrameCodec};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -140,6 +140,11 @@ impl Node {
         }
     }
 
+    /// What the brokers have in common from now on.
+    fn list(&self, ranges: &[(ApiKey, (i16, i16))]) {
+        *self.ranges.lock().unwrap() = ranges.iter().copied().collect();
+    }
+
     async fn connect(&self) -> Client {
         self.connect_to("CLIENTS").await
     }
@@ -262,8 +267,11 @@ fn framed<A: Api>(version: i16, correlation: i32, request: &A) -> Bytes {
         .to_bytes()
 }
 
-/// A broker that answers each request with the correlation id and the request itself, so that what went through a relay
-/// can be told byte by byte.
+/// The versions of each API that a broker says it understands.
+type Understood = &'static [(ApiKey, (i16, i16))];
+
+/// A broker that says what it understands and answers each other request with the correlation id and the request itself,
+/// so that what went through a relay can be told byte by byte.
 struct EchoBroker {
     address: SocketAddr,
     task: JoinHandle<()>,
@@ -295,12 +303,20 @@ impl EchoBroker {
 
     /// A broker that answers a request by what `answer` makes of it; an empty answer: not at all.
     async fn answering(answer: fn(&Bytes) -> Vec<u8>) -> EchoBroker {
+        EchoBroker::spawn(&RELEASE, answer).await
+    }
+
+    async fn understanding(understood: Understood) -> EchoBroker {
+        EchoBroker::spawn(understood, echo).await
+    }
+
+    async fn spawn(understood: Understood, answer: fn(&Bytes) -> Vec<u8>) -> EchoBroker {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (made, connections) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let task = tokio::spawn(echo_all(stream, answer));
+                let task = tokio::spawn(echo_all(stream, understood, answer));
                 let _ = made.send(Paired { task });
             }
         });
@@ -326,12 +342,41 @@ impl Drop for EchoBroker {
     }
 }
 
-async fn echo_all(mut stream: TcpStream, answer: fn(&Bytes) -> Vec<u8>) {
+/// What an EchoBroker understands unless told otherwise: all that is relayed to it here.
+const RELEASE: [(ApiKey, (i16, i16)); 9] = [
+    (ApiKey::METADATA, (0, 12)),
+    (ApiKey::FIND_COORDINATOR, (0, 4)),
+    (ApiKey::INIT_PRODUCER_ID, (0, 4)),
+    (ApiKey::DESCRIBE_ACLS, (0, 3)),
+    (ApiKey::CREATE_ACLS, (0, 3)),
+    (ApiKey::DELETE_ACLS, (0, 3)),
+    (ApiKey::DESCRIBE_CONFIGS, (0, 4)),
+    (ApiKey::ALTER_CONFIGS, (0, 2)),
+    (ApiKey::DESCRIBE_CLUSTER, (0, 1)),
+];
+
+fn versions_answer(request: &Bytes, understood: Understood) -> Vec<u8> {
+    let apis = understood.iter().map(|(key, (min, max))| {
+        let api = api_versions_response::ApiVersion::default().with_api_key(key.0);
+        api.with_min_version(*min).with_max_version(*max)
+    });
+    let response = ApiVersionsResponse::default().with_api_keys(apis.collect());
+    let header = parse_header(request).unwrap();
+    let answer = encode_response::<ApiVersionsRequest>(0, header.correlation_id, &response);
+    answer.unwrap().to_bytes().to_vec()
+}
+
+async fn echo_all(mut stream: TcpStream, understood: Understood, answer: fn(&Bytes) -> Vec<u8>) {
     let mut input = BytesMut::new();
     loop {
         match FrameCodec::default().split(&mut input) {
             Ok(Some(request)) => {
-                if stream.write_all(&answer(&request)).await.is_err() {
+                let key = parse_header(&request).unwrap().key;
+                let answer = match key {
+                    ApiKey::API_VERSIONS => versions_answer(&request, understood),
+                    _ => answer(&request),
+                };
+                if stream.write_all(&answer).await.is_err() {
                     return;
                 }
             }

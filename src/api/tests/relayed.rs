@@ -3,7 +3,7 @@
 use super::*;
 use crate::model::KafkaError;
 use klamm_codec::messages::*;
-use klamm_codec::{StrBytes, messages};
+use klamm_codec::{ApiKey, StrBytes, messages};
 
 fn metadata(correlation: i32) -> Bytes {
     framed(9, correlation, &MetadataRequest::default())
@@ -240,6 +240,74 @@ async fn clients_are_spread_over_the_brokers_and_a_dead_broker_is_passed_over() 
     first.paired().await;
     second.paired().await;
     second.paired().await;
+}
+
+/// A broker of an older release comes (back) where clients were told what the newer ones understand.
+#[tokio::test]
+async fn a_client_is_not_paired_with_a_broker_that_understands_less_than_it_was_told() {
+    let older = EchoBroker::understanding(&[(ApiKey::METADATA, (0, 9))]).await;
+    let newer = EchoBroker::understanding(&[(ApiKey::METADATA, (0, 11))]).await;
+    let node = Node::leading(&[older.registered(1), newer.registered(2)]).await;
+    node.list(&[(ApiKey::METADATA, (0, 11))]);
+    for told in [11, 11, 5] {
+        let mut client = node.connect().await;
+        client.api_versions().await;
+        let frame = framed(told, 2, &MetadataRequest::default());
+        client.write(&frame).await;
+        assert_eq!(client.answer().await, Some(echoed(&frame)));
+    }
+    // Only the older one is left: the client comes again, and hears what the cluster understands now.
+    let node = Node::leading(&[older.registered(1)]).await;
+    node.list(&[(ApiKey::METADATA, (0, 11))]);
+    let mut client = node.connect().await;
+    client.api_versions().await;
+    let request = MetadataRequest::default();
+    client.is_closed_on(11, &request).await;
+}
+
+#[tokio::test]
+async fn a_paired_client_is_told_no_more_than_its_broker_understands() {
+    let older = EchoBroker::understanding(&[(ApiKey::METADATA, (0, 9))]).await;
+    let node = Node::leading(&[older.registered(1)]).await;
+    let mut client = node.connect().await;
+    client.write(&metadata(1)).await;
+    assert!(client.answer().await.is_some());
+    // The broker leaves ZooKeeper and still answers.
+    node.list(&[(ApiKey::METADATA, (1, 12)), (ApiKey::CREATE_ACLS, (0, 3))]);
+    let listed = client.api_versions().await.api_keys;
+    let range = |key: ApiKey| {
+        let api = listed.iter().find(|api| api.api_key == key.0)?;
+        Some((api.min_version, api.max_version))
+    };
+    assert_eq!(range(ApiKey::METADATA), Some((1, 9)));
+    assert_eq!(range(ApiKey::CREATE_ACLS), None);
+    assert_eq!(range(ApiKey::ALTER_PARTITION), Some((0, 3)));
+}
+
+#[tokio::test]
+async fn what_its_broker_does_not_understand_closes_the_connection_of_a_client_that_never_asked() {
+    let older = EchoBroker::understanding(&[(ApiKey::METADATA, (0, 9))]).await;
+    let node = Node::leading(&[older.registered(1)]).await;
+    let mut client = node.connect().await;
+    client.write(&metadata(1)).await;
+    assert_eq!(client.answer().await, Some(echoed(&metadata(1))));
+    // The broker would answer: it echoes whatever reaches it.
+    client.is_closed_on(10, &MetadataRequest::default()).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_accepts_and_says_nothing_is_passed_over() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mute_at = mute.local_addr().unwrap();
+    let broker = EchoBroker::start().await;
+    let brokers = [
+        registration(1, &[("CLIENTS", mute_at)]),
+        broker.registered(2),
+    ];
+    let node = Node::leading(&brokers).await;
+    let mut client = node.connect().await;
+    client.write(&metadata(1)).await;
+    assert_eq!(client.answer().await, Some(echoed(&metadata(1))));
 }
 
 #[tokio::test]
