@@ -57,6 +57,14 @@ pub const UNDER_JAVA: &[Listed] = &[
     ),
     listed(
         &[
+            "Error when sending leader epoch request",
+            "ReplicaFetcher",
+            "java.io.IOException",
+        ],
+        "the same, where the fetcher was just asking how far to truncate its log",
+    ),
+    listed(
+        &[
             "Error processing append operation",
             "NotEnoughReplicasException",
         ],
