@@ -45,6 +45,7 @@ told! {
     a_configuration_with_security_is_refused => "secured-config" on MIXED,
     brokers_with_security_are_refused => "secured-brokers" on V2_8,
     a_check_tells_what_a_takeover_would_meet_and_writes_nothing => "check" on MIXED,
+    java_clients_work_with_klamms_node_alone => "java-clients" on MIXED,
     klamm_leads_on_zookeeper_3_5 => "zookeeper-3.5" on V2_4,
     zookeeper_3_4_is_refused => "zookeeper-3.4" on V2_4,
 }

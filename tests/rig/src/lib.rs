@@ -1,7 +1,7 @@
 //! The rig: genuine ZooKeeper and Kafka processes, klamm beside them, and the stories that are told with them.
 //!
 //! From the ground up: [`version`] and [`jars`] (what is run), [`address`], [`run`] and [`process`] (where and how),
-//! [`zookeeper`], [`broker`], [`klamm`] and [`client`] (the processes), [`zk`] and [`wire`] (what can be seen from
+//! [`zookeeper`], [`broker`], [`klamm`], [`client`] and [`ecosystem`] (the processes), [`zk`] and [`wire`] (what can be seen from
 //! outside), [`cluster`] and [`observe`] (all of it together).
 //!
 //! A story judges from outside alone: by what ZooKeeper holds, what brokers tell their clients, what became of every
@@ -10,8 +10,10 @@
 pub mod address;
 pub mod broker;
 pub mod capture;
+pub mod classes;
 pub mod client;
 pub mod cluster;
+pub mod ecosystem;
 pub mod history;
 pub mod interrupt;
 pub mod jars;

@@ -11,7 +11,7 @@ use klamm_rig::jars::{self, Jars};
 use klamm_rig::log_rule;
 use klamm_rig::script;
 use klamm_rig::stories::matrix::MATRIX;
-use klamm_rig::stories::{Choice, DEMO, Leading, Report, STORIES, Story, up};
+use klamm_rig::stories::{CLIENTS, Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
 use klamm_rig::version::{Ibp, KafkaVersion};
 
@@ -62,6 +62,8 @@ enum Command {
         #[command(flatten)]
         who: Who,
     },
+    /// Let the clients of every ecosystem work with klamm's node, and hold them against the same under the Java controller
+    Clients(Who),
     /// Play one script under the Java controller and under klamm, and compare all that can be seen
     Parity(Who),
     /// Record the Java controller: make the captures in fixtures/wire again
@@ -126,7 +128,8 @@ fn run(command: Command) -> Result<bool> {
         }
         Command::Parity(who) => parity(who),
         Command::Capture { names, check } => capture(&names, check),
-        Command::Demo(who) => demo(&who.choice(Leading::Klamm)),
+        Command::Clients(who) => tell_live(&CLIENTS, &who.choice(Leading::Klamm)),
+        Command::Demo(who) => tell_live(&DEMO, &who.choice(Leading::Klamm)),
         Command::Up(who) => keep_up(&who.choice(Leading::Klamm)),
         Command::Story {
             names,
@@ -225,10 +228,11 @@ fn print_line(story: &Story, report: &Report) {
     }
 }
 
-fn demo(choice: &Choice) -> Result<bool> {
+/// Tells one story step by step, and counts its steps.
+fn tell_live(story: &Story, choice: &Choice) -> Result<bool> {
     jars::require_java_tools()?;
-    println!("{}: {}\n", teller::bold("klamm"), DEMO.about);
-    let report = DEMO.run(choice, Voice::Live);
+    println!("{}: {}\n", teller::bold("klamm"), story.about);
+    let report = story.run(choice, Voice::Live);
     println!("\n{}\n", teller::table(&report.steps));
     let failed = report
         .steps
@@ -245,7 +249,7 @@ fn demo(choice: &Choice) -> Result<bool> {
     }
     // A fault outside of any step counts as one more.
     let failed = failed.max(usize::from(!report.passed()));
-    println!("demo: {passed} passed, {failed} failed");
+    println!("{}: {passed} passed, {failed} failed", story.name);
     Ok(failed == 0)
 }
 

@@ -7,13 +7,13 @@ pub mod verify;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command};
+use std::process::ChildStdin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::classes;
 use crate::jars::Jars;
 use crate::process::{Launch, Process, Talk};
 use crate::run::Run;
@@ -61,7 +61,7 @@ impl Traffic {
     /// # Errors
     /// When javac or the client cannot be started.
     pub fn start(run: &Run, jars: &Jars, plan: TrafficPlan) -> Result<Self> {
-        let classes = compile(jars)?;
+        let classes = classes::compile(jars, "Traffic", SOURCE)?;
         let launch = Launch {
             name: "the Java client".to_owned(),
             program: "java".into(),
@@ -359,55 +359,8 @@ fn records<'a>(ledger: &'a mut Ledger, topic: &str, partition: &str) -> Option<&
     Some(ledger.partitions.entry(key).or_default())
 }
 
-/// Compiles the client against the jars' kafka-clients, once per release and source.
-fn compile(jars: &Jars) -> Result<PathBuf> {
-    let home = crate::workspace::cache_dir()?.join("classes");
-    let classes = home.join(format!("{}-{:016x}", jars.version, fingerprint(SOURCE)));
-    if classes.exists() {
-        return Ok(classes);
-    }
-    fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
-    let _lock = crate::jars::lock(&home.join("lock"))?;
-    if classes.exists() {
-        return Ok(classes);
-    }
-    let partial = home.join(".partial");
-    fs::remove_dir_all(&partial).ok();
-    fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
-    let source = partial.join("Traffic.java");
-    fs::write(&source, SOURCE).with_context(|| format!("cannot write {}", source.display()))?;
-    run_javac(jars, &source, &partial)?;
-    fs::rename(&partial, &classes)
-        .with_context(|| format!("cannot put {} in place", classes.display()))?;
-    Ok(classes)
-}
-
-fn run_javac(jars: &Jars, source: &Path, into: &Path) -> Result<()> {
-    let output = Command::new("javac")
-        .arg("-cp")
-        .arg(jars.class_path())
-        .arg("-d")
-        .arg(into)
-        .arg(source)
-        .output()
-        .context("cannot start javac")?;
-    ensure!(
-        output.status.success(),
-        "javac refuses the client:\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
-}
-
-/// FNV-1a: tells one state of the source from another.
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 /// The client's own log goes to standard error: its standard output is the report.
-fn client_log4j_flag(run: &Run) -> Result<String> {
+pub(crate) fn client_log4j_flag(run: &Run) -> Result<String> {
     let path = run.conf("client-log4j.properties");
     let text = "log4j.rootLogger=WARN, stderr\n\
                 log4j.appender.stderr=org.apache.log4j.ConsoleAppender\n\

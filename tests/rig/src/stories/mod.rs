@@ -4,6 +4,7 @@
 pub mod acts;
 mod brokers;
 mod check;
+mod clients;
 mod deletion;
 mod demo;
 mod elections;
@@ -19,6 +20,7 @@ mod upgrade;
 mod zombie;
 mod zookeeper;
 
+pub use clients::CLIENTS;
 pub use demo::DEMO;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +59,7 @@ pub const STORIES: &[Story] = &[
     refusals::SECURED_CONFIG,
     refusals::SECURED_BROKERS,
     check::CHECK,
+    clients::JAVA_CLIENTS,
     zookeeper::ZOOKEEPER_3_5,
     zookeeper::ZOOKEEPER_3_4,
     zookeeper::OUTAGE,
@@ -237,7 +240,7 @@ impl Story {
     pub fn named(name: &str) -> Result<&'static Self> {
         STORIES
             .iter()
-            .chain([&DEMO])
+            .chain([&DEMO, &CLIENTS])
             .find(|story| story.name == name)
             .with_context(|| {
                 let names: Vec<&str> = STORIES.iter().map(|story| story.name).collect();
