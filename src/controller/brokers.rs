@@ -161,11 +161,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         replicas: Vec<Replica>,
     ) -> Result<(), ZkFault> {
-        let (of_deleted, of_kept): (Vec<Replica>, Vec<Replica>) =
-            replicas.into_iter().partition(|replica| {
-                self.context
-                    .is_queued_for_deletion(&replica.partition.topic)
-            });
+        let (of_deleted, of_kept): (Vec<Replica>, Vec<Replica>) = replicas
+            .into_iter()
+            .partition(|replica| self.context.is_to_be_forgotten(&replica.partition.topic));
         // Every partition of the cluster whose leader is gone, not only those of these replicas: what an earlier event
         // missed heals here.
         let leaderless = self.context.partitions_with_offline_leader();

@@ -471,10 +471,11 @@ pub fn startup(context: &mut ControllerContext) {
 }
 
 /// The partitions that should be brought online whenever a broker comes or goes: New or Offline, and not of a topic that
-/// is queued for deletion. Upstream: `triggerOnlinePartitionStateChange`.
+/// is being deleted. One that is to be deleted, but moves first, needs a leader to copy from: without one the move would
+/// never end, nor the deletion begin. Upstream: `triggerOnlinePartitionStateChange`, which leaves it without.
 pub fn online_candidates(context: &ControllerContext) -> Vec<TopicPartition> {
     let mut candidates = context.partitions_in(&[PartitionState::New, PartitionState::Offline]);
-    candidates.retain(|at| !context.is_queued_for_deletion(&at.topic));
+    candidates.retain(|at| !context.is_to_be_forgotten(&at.topic));
     candidates
 }
 

@@ -71,7 +71,7 @@ fn movable(
         .filter(|partition| {
             context.replicas(partition).len() > 1
                 && context.leadership(partition).is_some()
-                && !context.is_queued_for_deletion(&partition.topic)
+                && !context.is_to_be_forgotten(&partition.topic)
         })
 }
 

@@ -211,7 +211,7 @@ fn check_leadership(
 }
 
 /// A partition that is called Online is led by a broker that is there: what is gone was taken Offline in the event that
-/// told of it. Upstream leaves partitions of topics queued for deletion as they were. Offline says nothing of the
+/// told of it. Partitions of topics being deleted stay as they were. Offline says nothing of the
 /// leadership: it may name a leader that is shutting down, the last one that died, −1, or be missing.
 fn check_state(
     context: &ControllerContext,
@@ -227,7 +227,7 @@ fn check_state(
             found.push(format!("{at}: it is Online without a leadership"));
         }
         (PartitionState::Online, Some(leadership))
-            if !context.is_queued_for_deletion(&at.topic)
+            if !context.is_to_be_forgotten(&at.topic)
                 && !context.is_replica_online_or_shutting_down(leadership.leader, at) =>
         {
             found.push(format!(

@@ -387,7 +387,8 @@ impl ControllerContext {
         replicas
     }
 
-    /// Partitions with a leadership whose leader replica is not online, in order; topics being deleted left out.
+    /// Partitions with a leadership whose leader replica is not online, in order; topics being deleted left out, but not
+    /// those that move first.
     pub fn partitions_with_offline_leader(&self) -> Vec<TopicPartition> {
         let mut offline: Vec<TopicPartition> = Vec::new();
         for (leader, led) in &self.indexes.led {
@@ -398,7 +399,7 @@ impl ControllerContext {
             }
         }
         if !self.deletion.queued.is_empty() {
-            offline.retain(|partition| !self.is_queued_for_deletion(&partition.topic));
+            offline.retain(|partition| !self.is_to_be_forgotten(&partition.topic));
         }
         offline.sort_unstable();
         offline
@@ -454,7 +455,8 @@ impl ControllerContext {
 
     /// Whether brokers are to forget the topic. One that is to be deleted, but moves, stays known until it has moved: to a
     /// follower that fetches what its leader's metadata don't know, the leader answers that it doesn't exist, so the
-    /// replica that the deletion waits for would never catch up. Java hides it at once.
+    /// replica that the deletion waits for would never catch up. It is led, too, as long. Java hides it at once, and leaves
+    /// it without a leader when that dies.
     pub fn is_to_be_forgotten(&self, topic: &TopicName) -> bool {
         let moves = |found: &Topic| {
             let mut partitions = found.partitions.values();

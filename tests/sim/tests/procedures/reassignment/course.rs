@@ -135,6 +135,37 @@ fn a_deletion_waits_for_a_running_reassignment_and_for_its_cancel() {
     }
 }
 
+/// Goal: what is to be deleted, but moves first, is led meanwhile, and its leader knows it: a move without a leader to
+/// copy from would never end, nor the deletion begin. Method: the leader dies, or leaves gently, after the marker came.
+#[test]
+fn a_topic_that_is_to_be_deleted_is_led_until_it_has_moved() {
+    for leaves_gently in [false, true] {
+        let mut world = led();
+        ask_by_node(&world, &[("t-0", &[3, 4])]);
+        world.settle();
+        assert!(world.led_by("t-0").starts_with("leader 1 "));
+        world.zookeeper.poke("/admin/delete_topics/t", b"");
+        world.settle();
+        if leaves_gently {
+            let slot = world.ask_shutdown(1);
+            world.settle();
+            let gone = Answer::ControlledShutdown(Ok(Vec::new()));
+            assert_eq!(world.answer_to(slot), gone, "it leads nothing any more");
+        }
+        world.kill(1);
+        world.settle();
+        assert!(world.led_by("t-0").starts_with("leader 2 isr [2] "));
+        world.catch_up();
+        world.start_broker(1);
+        world.settle();
+        assert!(world.topic("t").is_none());
+        // What broker 1 had was no replica any more when it came back.
+        for id in 2..=5 {
+            assert!(!has_log(&world, id, "t-0"), "{id}");
+        }
+    }
+}
+
 #[test]
 fn a_topic_grows_while_its_partitions_move() {
     let mut world = led();
