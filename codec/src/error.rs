@@ -98,6 +98,9 @@ pub enum CodecError {
     #[error("{at}: tagged field {tag} comes after tag {previous}; tags must rise")]
     TagOrder { at: Place, tag: u32, previous: u32 },
 
+    #[error("{at}: no tagged field has the number {tag}: they end at {max}", max = i32::MAX)]
+    TagBeyond { at: Place, tag: u32 },
+
     #[error("{at}: tagged field {tag} announces {announced} bytes and takes {taken}")]
     TagSize {
         at: Place,

@@ -268,6 +268,10 @@ impl<'a, V: Visitor> Walk<'a, V> {
             if let Some(previous) = previous.filter(|previous| *previous >= tag) {
                 return Err(CodecError::TagOrder { at, tag, previous });
             }
+            // kafka-protocol keeps a greater one as a negative number, and then writes fewer fields than it announces.
+            if i32::try_from(tag).is_err() {
+                return Err(CodecError::TagBeyond { at, tag });
+            }
             previous = Some(tag);
             let announced = self.varint()?;
             let known = record.tags.iter().find(|known| known.tag == tag);

@@ -360,6 +360,29 @@ fn tagged_fields_must_rise_and_known_ones_be_as_long_as_they_say() {
     );
 }
 
+/// kafka-protocol would take it, and encode it again as a message that ends too early.
+#[test]
+fn a_tag_that_is_no_positive_number_of_32_bits_is_refused() {
+    let message = Message::request(ApiKey::ALLOCATE_PRODUCER_IDS, 0);
+    let body = |tag: [u8; 5]| Bytes::from([&[0; 12], &[1][..], &tag, &[0]].concat());
+    let greatest = body([0xff, 0xff, 0xff, 0xff, 0x07]);
+    assert_eq!(
+        transcode::<AllocateProducerIdsRequest>(message, greatest.clone()),
+        Ok(greatest)
+    );
+    let beyond = body([0x80, 0x80, 0x80, 0x80, 0x08]);
+    assert_eq!(
+        check(message, beyond.clone()).unwrap_err(),
+        CodecError::TagBeyond {
+            at: at(message, "tagged fields", 13),
+            tag: 1 << 31
+        }
+    );
+    let body = beyond.clone();
+    let unguarded = transcode_guarded::<AllocateProducerIdsRequest>(Guarded { message, body });
+    assert_ne!(unguarded, Ok(beyond), "else there is nothing to refuse");
+}
+
 #[test]
 fn bytes_after_the_end_are_refused() {
     let message = Message::request(ApiKey::API_VERSIONS, 0);
