@@ -304,6 +304,21 @@ pub(super) fn is_transactional(
     Ok(request.transactional_id.is_some())
 }
 
+/// What an answer holds at most of an explanation, in bytes. A string of the older versions ends at 32,767, and the names
+/// and values of a request that an explanation repeats may be as long by themselves.
+const EXPLANATION_MAX: usize = 4096;
+
+/// An explanation that any version can carry. Upstream: none; Java's answer fails there, and closes the connection.
+fn explanation(mut message: String) -> StrBytes {
+    if message.len() > EXPLANATION_MAX {
+        let mut ends = (0..=EXPLANATION_MAX).rev();
+        let end = ends.find(|end| message.is_char_boundary(*end));
+        message.truncate(end.unwrap_or(0));
+        message.push('…');
+    }
+    StrBytes::from_string(message)
+}
+
 fn topic_name(name: &TopicName) -> messages::TopicName {
     messages::TopicName(StrBytes::from_string(name.as_str().to_owned()))
 }

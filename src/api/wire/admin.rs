@@ -26,7 +26,7 @@ use klamm_codec::request::decode_request;
 use klamm_codec::response::encode_response;
 use klamm_codec::{CodecError, Frame, RequestHeader, StrBytes, Uuid};
 
-use super::topic_name;
+use super::{explanation, topic_name};
 use crate::effect::{
     DeletedTopic, ElectionResult, FeatureResult, ReassignmentResult, TopicReference,
 };
@@ -154,7 +154,7 @@ fn deleted_topic(version: i16, deleted: DeletedTopic) -> DeletableTopicResult {
         other => other,
     };
     if version >= DELETION_IS_EXPLAINED {
-        result.error_message = Some(text(refused.message));
+        result.error_message = Some(explanation(refused.message));
     }
     result.with_error_code(error.0)
 }
@@ -384,12 +384,12 @@ pub(in crate::api) fn update_features_response(
     let response = match answer {
         Err(refused) => response
             .with_error_code(refused.error.0)
-            .with_error_message(Some(text(refused.message))),
+            .with_error_message(Some(explanation(refused.message))),
         Ok(results) => {
             let results = results.into_iter().map(|(feature, result)| {
                 let (error, message) = outcome(result);
                 UpdatableFeatureResult::default()
-                    .with_feature(text(feature))
+                    .with_feature(StrBytes::from_string(feature))
                     .with_error_code(error)
                     .with_error_message(message)
             });
@@ -412,16 +412,12 @@ fn by_topic<T>(all: Vec<(TopicPartition, T)>) -> BTreeMap<TopicName, Vec<(i32, T
 fn outcome(result: Result<(), ApiError>) -> (i16, Option<StrBytes>) {
     match result {
         Ok(()) => (KafkaError::NONE.0, None),
-        Err(refused) => (refused.error.0, Some(text(refused.message))),
+        Err(refused) => (refused.error.0, Some(explanation(refused.message))),
     }
 }
 
 fn broker_ids(ids: &BrokerIds) -> Vec<messages::BrokerId> {
     ids.iter().map(|id| messages::BrokerId(id.0)).collect()
-}
-
-fn text(message: String) -> StrBytes {
-    StrBytes::from_string(message)
 }
 
 #[cfg(test)]

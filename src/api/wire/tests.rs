@@ -429,3 +429,16 @@ fn producer_ids_are_asked_for_by_an_incarnation() {
     let from = allocate_producer_ids_request(&header, &payload).unwrap();
     assert_eq!((from.broker, from.epoch), (BrokerId(4), BrokerEpoch(8)));
 }
+
+#[test]
+fn a_long_explanation_is_cut_between_two_characters() {
+    let short = "why: é".to_owned();
+    assert_eq!(explanation(short.clone()).as_str(), short);
+    let just = "x".repeat(EXPLANATION_MAX);
+    assert_eq!(explanation(just.clone()).as_str(), just);
+    // Two bytes each, and the odd one in front: the limit falls within one.
+    let long = format!("x{}", "é".repeat(40_000));
+    let cut = explanation(long.clone());
+    let kept = cut.strip_suffix('…').unwrap();
+    assert!(long.starts_with(kept) && kept.len() == EXPLANATION_MAX - 1);
+}

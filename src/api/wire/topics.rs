@@ -12,7 +12,7 @@ use klamm_codec::request::decode_request;
 use klamm_codec::response::encode_response;
 use klamm_codec::{CodecError, Frame, RequestHeader, StrBytes, Uuid};
 
-use super::topic_name;
+use super::{explanation, topic_name};
 use crate::effect::{CreatedTopic, GrownTopic, TopicDetails};
 use crate::event::{CreatePartitionsRequest, CreateTopicsRequest, MorePartitions, NewTopic};
 use crate::model::topic_config::TopicSetting;
@@ -95,7 +95,7 @@ fn created_topic(version: i16, topic: CreatedTopic) -> CreatableTopicResult {
         Ok(details) => details,
         Err(refused) => {
             return failed_topic(&topic.name, refused.error)
-                .with_error_message(Some(StrBytes::from_string(refused.message)));
+                .with_error_message(Some(explanation(refused.message)));
         }
     };
     let mut result = failed_topic(&topic.name, KafkaError::NONE);
@@ -155,7 +155,7 @@ pub(in crate::api) fn create_partitions_response(
         CreatePartitionsTopicResult::default()
             .with_name(topic_name(name))
             .with_error_code(error.0)
-            .with_error_message(message.map(StrBytes::from_string))
+            .with_error_message(message.map(explanation))
     };
     let results = match answer {
         Ok(grown) => grown

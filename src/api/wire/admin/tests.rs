@@ -389,7 +389,7 @@ fn reassignments_are_listed_for_some_partitions_or_for_all() {
 fn an_update_of_a_feature_is_read_and_answered_alike_in_both_versions() {
     let update = |allow_downgrade, upgrade_type| {
         FeatureUpdateKey::default()
-            .with_feature(text("f".to_owned()))
+            .with_feature(StrBytes::from_static_str("f"))
             .with_max_version_level(3)
             .with_allow_downgrade(allow_downgrade)
             .with_upgrade_type(upgrade_type)
@@ -432,5 +432,25 @@ fn an_update_of_a_feature_is_read_and_answered_alike_in_both_versions() {
         let frame = update_features_response(&header, Err(refused())).unwrap();
         let response = read::<UpdateFeaturesRequest>(version, &frame);
         assert_eq!((response.error_code, response.results.len()), (96, 0));
+    }
+}
+
+/// Whatever the controller explains, each version can carry it.
+#[test]
+fn a_client_gets_its_answer_however_long_the_explanation_is() {
+    let refused = || Err(ApiError::new(KafkaError(40), "long ".repeat(10_000)));
+    let about = || partition("topic", 1);
+    for version in 0..=2 {
+        let asked = ElectLeaders {
+            partitions: None,
+            election: Some(ElectionType::Preferred),
+        };
+        let (header, _) = received(version, &ElectLeadersRequest::default());
+        let frame = elect_leaders_response(&header, &asked, Ok(vec![(about(), refused())]));
+        let response = read::<ElectLeadersRequest>(version, &frame.unwrap());
+        let result = &response.replica_election_results[0].partition_result[0];
+        assert_eq!(result.error_code, 40, "v{version}");
+        let message = result.error_message.as_ref().unwrap();
+        assert!(message.starts_with("long long "), "v{version}");
     }
 }
