@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::effect::Answer;
-use crate::model::KafkaError;
+use crate::model::{ApiError, KafkaError};
+use klamm_codec::StrBytes;
 use klamm_codec::messages::*;
-use klamm_codec::{StrBytes, Uuid, messages::BrokerId};
+use klamm_rig::hostile::frames::Behind;
+use klamm_rig::hostile::{Plan, attack};
+use klamm_rig::random::Random;
 
 #[tokio::test]
 async fn a_request_may_come_byte_by_byte() {
@@ -115,218 +118,126 @@ async fn more_connections_than_the_limit_are_turned_away_until_one_ends() {
     .await;
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-}
-
-macro_rules! default_frames {
-    ($($request:ident: $($version:literal),+;)+) => {
-        vec![$($(framed($version, 1, &$request::default())),+),+]
-    };
-}
-
-fn sound_frames() -> Vec<Bytes> {
-    let mut frames = empty_frames();
-    frames.extend(full_frames());
-    frames
-}
-
-/// Requests about one partition of one topic.
-fn full_frames() -> [Bytes; 6] {
-    use klamm_codec::messages::alter_partition_request::{BrokerState, PartitionData, TopicData};
-    use klamm_codec::messages::leader_and_isr_request::*;
-    use klamm_codec::messages::produce_request::{PartitionProduceData, TopicProduceData};
-    use klamm_codec::messages::stop_replica_request::*;
-    let topic = || TopicName(StrBytes::from_static_str("topic"));
-    let id = Uuid::from_u128(99);
-    let replicas = || vec![BrokerId(1), BrokerId(2)];
-
-    let asked = PartitionData::default().with_partition_index(1);
-    let by_name = TopicData::default()
-        .with_topic_name(topic())
-        .with_partitions(vec![asked.clone().with_new_isr(replicas())]);
-    let epochs = replicas()
-        .into_iter()
-        .map(|id| BrokerState::default().with_broker_id(id));
-    let by_id = TopicData::default()
-        .with_topic_id(id)
-        .with_partitions(vec![asked.with_new_isr_with_epochs(epochs.collect())]);
-    let state = LeaderAndIsrPartitionState::default()
-        .with_isr(replicas())
-        .with_replicas(replicas());
-    let leader =
-        LeaderAndIsrLiveLeader::default().with_host_name(StrBytes::from_static_str("host"));
-    let states = LeaderAndIsrTopicState::default()
-        .with_topic_name(topic())
-        .with_topic_id(id)
-        .with_partition_states(vec![state.clone()]);
-    let stopped = StopReplicaTopicState::default()
-        .with_topic_name(topic())
-        .with_partition_states(vec![StopReplicaPartitionState::default()]);
-    let batch = PartitionProduceData::default().with_records(Some(Bytes::from_static(&[0; 64])));
-    let produced = TopicProduceData::default()
-        .with_name(topic())
-        .with_partition_data(vec![batch]);
-    let alter = |topic| AlterPartitionRequest::default().with_topics(vec![topic]);
-    let lead = LeaderAndIsrRequest::default().with_live_leaders(vec![leader]);
-    [
-        framed(0, 1, &alter(by_name)),
-        framed(3, 1, &alter(by_id)),
-        framed(
-            1,
-            1,
-            &lead
-                .clone()
-                .with_ungrouped_partition_states(vec![state.with_topic_name(topic())]),
-        ),
-        framed(7, 1, &lead.with_topic_states(vec![states])),
-        framed(
-            3,
-            1,
-            &StopReplicaRequest::default().with_topic_states(vec![stopped]),
-        ),
-        framed(
-            8,
-            1,
-            &ProduceRequest::default()
-                .with_acks(1)
-                .with_topic_data(vec![produced]),
-        ),
-    ]
-}
-
-fn empty_frames() -> Vec<Bytes> {
-    default_frames! {
-        ProduceRequest: 3, 9; FetchRequest: 4, 13; ListOffsetsRequest: 1, 7; MetadataRequest: 1, 12;
-        LeaderAndIsrRequest: 1, 4, 7; StopReplicaRequest: 0, 1, 4; UpdateMetadataRequest: 4, 5, 8;
-        ControlledShutdownRequest: 0, 1, 3; OffsetCommitRequest: 2, 8; OffsetFetchRequest: 1, 7;
-        FindCoordinatorRequest: 0, 3; JoinGroupRequest: 0, 7; LeaveGroupRequest: 0, 4;
-        SyncGroupRequest: 0, 5; DescribeGroupsRequest: 0, 5; ListGroupsRequest: 0, 4;
-        ApiVersionsRequest: 0, 3; CreateTopicsRequest: 2, 4, 7; CreatePartitionsRequest: 0, 3; DeleteRecordsRequest: 0, 2;
-        InitProducerIdRequest: 0, 4; OffsetForLeaderEpochRequest: 3, 4;
-        AddPartitionsToTxnRequest: 0, 3; WriteTxnMarkersRequest: 0, 1; TxnOffsetCommitRequest: 0, 3;
-        DescribeConfigsRequest: 1, 4; AlterConfigsRequest: 0, 2; IncrementalAlterConfigsRequest: 0, 1;
-        AlterReplicaLogDirsRequest: 0, 2; DescribeLogDirsRequest: 0, 4; DeleteGroupsRequest: 0, 2;
-        OffsetDeleteRequest: 0; AlterPartitionRequest: 0, 2, 3; AllocateProducerIdsRequest: 0;
-        DescribeClusterRequest: 0; DescribeProducersRequest: 0; DescribeTransactionsRequest: 0;
-        ConsumerGroupDescribeRequest: 0;
-    }
-}
-
 /// A controller that refuses everything.
 fn refusing(node: &mut Node) -> JoinHandle<()> {
     let (_, none) = mpsc::unbounded_channel();
     let mut events = std::mem::replace(&mut node.events, none);
     let slots = node.slots.clone();
     tokio::spawn(async move {
-        let error = KafkaError::STALE_BROKER_EPOCH;
         while let Some(event) = events.recv().await {
-            match event {
-                ControllerEvent::ControlledShutdown { reply_to, .. } => {
-                    slots.answer(reply_to, Answer::ControlledShutdown(Err(error)));
-                }
-                ControllerEvent::AlterPartitionReceived { reply_to, .. } => {
-                    slots.answer(reply_to, Answer::AlterPartition(Err(error)));
-                }
-                ControllerEvent::AllocateProducerIds { reply_to, .. } => {
-                    slots.answer(reply_to, Answer::AllocateProducerIds(Err(error)));
-                }
-                ControllerEvent::CreateTopics { reply_to, .. } => {
-                    slots.answer(reply_to, Answer::CreateTopics(Err(error)));
-                }
-                ControllerEvent::CreatePartitions { reply_to, .. } => {
-                    slots.answer(reply_to, Answer::CreatePartitions(Err(error)));
-                }
-                other => panic!("{other:?}"),
-            }
+            let (reply_to, answer) = refusal(event);
+            slots.answer(reply_to, answer);
         }
     })
 }
 
-/// Changes, adds or removes a few bytes after the length prefix, which stays right; mostly in the body.
-fn mutate(random: &mut Random, frame: &Bytes) -> Vec<u8> {
-    const TELLING: [u8; 6] = [0, 1, 0x7f, 0x80, 0xfe, 0xff];
-    const HEADER: usize = 8;
-    let mut payload = frame[4..].to_vec();
-    for _ in 0..=random.below(2) {
-        let from = if payload.len() > HEADER && random.below(8) > 0 {
-            HEADER
-        } else {
-            0
-        };
-        let at = from + random.below(payload.len() + 1 - from);
-        let byte = match random.below(2) {
-            0 => TELLING[random.below(TELLING.len())],
-            _ => random.next() as u8,
-        };
-        match random.below(8) {
-            0 => payload.insert(at, byte),
-            1 if at < payload.len() => drop(payload.remove(at)),
-            2 => payload.truncate(at.max(1)),
-            _ if at < payload.len() => payload[at] = byte,
-            _ => payload.push(byte),
+fn refusal(event: ControllerEvent) -> (ReplyTo, Answer) {
+    let error = KafkaError::STALE_BROKER_EPOCH;
+    match event {
+        ControllerEvent::ControlledShutdown { reply_to, .. } => {
+            (reply_to, Answer::ControlledShutdown(Err(error)))
         }
+        ControllerEvent::AlterPartitionReceived { reply_to, .. } => {
+            (reply_to, Answer::AlterPartition(Err(error)))
+        }
+        ControllerEvent::AllocateProducerIds { reply_to, .. } => {
+            (reply_to, Answer::AllocateProducerIds(Err(error)))
+        }
+        ControllerEvent::CreateTopics { reply_to, .. } => {
+            (reply_to, Answer::CreateTopics(Err(error)))
+        }
+        ControllerEvent::CreatePartitions { reply_to, .. } => {
+            (reply_to, Answer::CreatePartitions(Err(error)))
+        }
+        ControllerEvent::DeleteTopics { reply_to, .. } => {
+            (reply_to, Answer::DeleteTopics(Err(error)))
+        }
+        ControllerEvent::ElectLeaders { reply_to, .. } => {
+            (reply_to, Answer::ElectLeaders(Ok(Vec::new())))
+        }
+        ControllerEvent::AlterPartitionReassignments { reply_to, .. } => {
+            (reply_to, Answer::AlterPartitionReassignments(Err(error)))
+        }
+        ControllerEvent::ListPartitionReassignments { reply_to, .. } => {
+            (reply_to, Answer::ListPartitionReassignments(Err(error)))
+        }
+        ControllerEvent::UpdateFeatures { reply_to, .. } => {
+            let refused = ApiError::new(error, "refused");
+            (reply_to, Answer::UpdateFeatures(Err(refused)))
+        }
+        other => panic!("{other:?}"),
     }
-    [&(payload.len() as i32).to_be_bytes()[..], &payload].concat()
 }
 
-#[tokio::test]
-async fn thousands_of_damaged_requests_leave_the_listener_and_everybody_else_alone() {
-    let broker = EchoBroker::start().await;
-    let mut node = Node::leading(&[broker.registered(1)]).await;
-    let controller = refusing(&mut node);
-    let frames = sound_frames();
-    let mut random = Random(20_260_101);
-    let mut healthy = node.connect().await;
-    let mut client = node.connect().await;
-    let (mut answered, mut closed) = (0, 0);
-    for turn in 0..4000 {
-        let damaged = mutate(&mut random, &frames[turn % frames.len()]);
-        client.write(&damaged).await;
-        match client.answer().await {
-            Some(_) => answered += 1,
-            None => {
-                closed += 1;
-                client = node.connect().await;
-            }
+/// What is logged at WARN and ERROR on this thread, on which the whole listener runs, while the guard lives.
+fn overheard() -> (Arc<Mutex<Vec<u8>>>, tracing::subscriber::DefaultGuard) {
+    struct Ear(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Ear {
+        fn write(&mut self, said: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(said);
+            Ok(said.len())
         }
-        if turn % 100 == 0 {
-            assert_eq!(healthy.api_versions().await.error_code, 0, "turn {turn}");
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
         }
     }
-    assert!(
-        answered > 500 && closed > 500,
-        "{answered} answered, {closed} closed"
-    );
+    let heard = Arc::<Mutex<Vec<u8>>>::default();
+    let ear = Arc::clone(&heard);
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(move || Ear(Arc::clone(&ear)))
+        .finish();
+    (heard, tracing::subscriber::set_default(subscriber))
+}
+
+/// The same attack that `cargo rig hostile` makes on a klamm between genuine brokers, with damage to the relayed requests
+/// too, which such brokers are spared.
+#[tokio::test]
+async fn an_attack_leaves_the_listener_and_everybody_else_alone() {
+    fn long(request: &Bytes) -> Vec<u8> {
+        let body = vec![0; 64 * 1024];
+        let length = (body.len() as i32 + 4).to_be_bytes();
+        [&length[..], &request[4..8], &body].concat()
+    }
+    let (heard, _guard) = overheard();
+    let broker = EchoBroker::answering(long).await;
+    let mut node = Node::leading(&[broker.registered(1)]).await;
+    let controller = refusing(&mut node);
+    let plan = Plan {
+        address: node.addresses["CLIENTS"].to_string(),
+        seed: 20_260_101,
+        frames: 3000,
+        idle: 300,
+        held: 20,
+        behind: Behind::Anything,
+        honest: |connection| connection.api_versions().map(drop),
+        honest_waits: Duration::from_secs(20),
+        process: None,
+    };
+    let attack = tokio::task::spawn_blocking(move || attack(&plan));
+    let figures = attack.await.unwrap();
+    let figures = figures.unwrap_or_else(|fault| panic!("{fault:#}"));
+    println!("{figures}");
+    assert!(figures.answered > 300 && figures.closed > 300, "{figures}");
     assert!(
         !controller.is_finished(),
         "only sound questions reach the controller"
     );
+    let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
+    assert_eq!(heard, "", "nothing of it is worth an operator's attention");
 }
 
 #[tokio::test]
 async fn noise_leaves_the_listener_and_everybody_else_alone() {
     let node = Node::leading(&[]).await;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut healthy = node.connect().await;
     for turn in 0..1000 {
         let mut noisy = node.connect().await;
-        let mut noise: Vec<u8> = (0..1 + random.below(300))
-            .map(|_| random.next() as u8)
-            .collect();
+        let count = 1 + random.below(300);
+        let mut noise = random.bytes(count);
         if turn % 2 == 0 && noise.len() >= 4 {
             // A length that is believed, so that more of it is looked at.
             let length = random.below(noise.len()) as i32;
@@ -340,4 +251,36 @@ async fn noise_leaves_the_listener_and_everybody_else_alone() {
     }
     assert_eq!(healthy.api_versions().await.error_code, 0);
     assert_eq!(node.connect().await.api_versions().await.error_code, 0);
+}
+
+/// As the controller explains a configuration entry with a name of 32,000 bytes, which it repeats.
+#[tokio::test]
+async fn an_explanation_that_repeats_a_long_request_reaches_its_client() {
+    let (heard, _guard) = overheard();
+    let mut node = Node::leading(&[]).await;
+    let mut client = node.connect().await;
+    let name = || TopicName(StrBytes::from_static_str("topic"));
+    let topic = create_topics_request::CreatableTopic::default().with_name(name());
+    let request = CreateTopicsRequest::default().with_topics(vec![topic]);
+    client.ask(4, 5, &request).await;
+    let ControllerEvent::CreateTopics { reply_to, request } = node.next_event().await else {
+        panic!("another question");
+    };
+    let repeated = "long.".repeat(6_600);
+    let refused = ApiError::new(
+        KafkaError::INVALID_CONFIG,
+        format!("{repeated} has no value"),
+    );
+    let created = crate::effect::CreatedTopic {
+        name: request.topics[0].name.clone(),
+        result: Err(refused),
+    };
+    node.slots
+        .answer(reply_to, Answer::CreateTopics(Ok(vec![created])));
+    let payload = client.answer().await.expect("an answer");
+    let response = decode_response::<CreateTopicsRequest>(4, &payload).unwrap();
+    assert_eq!(response.topics[0].error_code, KafkaError::INVALID_CONFIG.0);
+    let message = response.topics[0].error_message.as_ref().unwrap();
+    assert!(message.starts_with("long.long.") && message.ends_with('…'));
+    assert_eq!(heard.lock().unwrap().as_slice(), b"");
 }

@@ -7,9 +7,12 @@ use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use klamm_rig::capture::{RECORDINGS, Recording};
 use klamm_rig::cluster::{Cluster, ClusterPlan};
+use klamm_rig::fuzz::meter::CountingAllocator;
+use klamm_rig::fuzz::{self, Until};
 use klamm_rig::jars::{self, Jars};
 use klamm_rig::log_rule;
 use klamm_rig::script;
+use klamm_rig::stories::hostile::{self, HOSTILE, Scale};
 use klamm_rig::stories::matrix::MATRIX;
 use klamm_rig::stories::{CLIENTS, Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
@@ -17,6 +20,10 @@ use klamm_rig::version::{Ibp, KafkaVersion};
 
 /// How often `up` looks whether a process ended by itself.
 const LOOK_PACE: Duration = Duration::from_millis(200);
+
+/// Of everything that the rig does only fuzzing looks at what it counts.
+#[global_allocator]
+static COUNTING: CountingAllocator = CountingAllocator;
 
 /// Genuine ZooKeeper and Kafka processes, klamm beside them, and the stories told with them.
 #[derive(Debug, Parser)]
@@ -74,6 +81,26 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Tell the story of the hostile clients: damaged requests, half ones, huge lengths, idle connections, slow readers
+    Hostile {
+        /// How many damaged requests
+        #[arg(long, default_value_t = Scale::default().frames)]
+        frames: usize,
+        /// What follows from it does so again
+        #[arg(long, default_value_t = Scale::default().seed)]
+        seed: u64,
+        #[command(flatten)]
+        who: Who,
+    },
+    /// Fuzz klamm's codec of what brokers and their controller say to each other
+    Fuzz {
+        /// How long
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// What follows from it does so again
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Fetch the jars of Kafka releases, for working without a network later
     Jars {
         #[arg(default_values = ["1.1.1", "2.2.2", "2.4.1", "2.8.2", "3.4.1", "3.9.2"])]
@@ -130,6 +157,18 @@ fn run(command: Command) -> Result<bool> {
         Command::Capture { names, check } => capture(&names, check),
         Command::Clients(who) => tell_live(&CLIENTS, &who.choice(Leading::Klamm)),
         Command::Demo(who) => tell_live(&DEMO, &who.choice(Leading::Klamm)),
+        Command::Hostile { frames, seed, who } => {
+            hostile::choose(Scale { frames, seed });
+            tell_live(&HOSTILE, &who.choice(Leading::Klamm))
+        }
+        Command::Fuzz { seconds, seed } => {
+            let figures = fuzz::run(seed, Until::Elapsed(Duration::from_secs(seconds)))?;
+            for (message, understood) in &figures.understood {
+                println!("{understood:>10} understood  {message}");
+            }
+            println!("seed {seed}: {figures}");
+            Ok(true)
+        }
         Command::Up(who) => keep_up(&who.choice(Leading::Klamm)),
         Command::Story {
             names,

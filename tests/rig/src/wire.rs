@@ -61,13 +61,21 @@ impl Connection {
     /// # Errors
     /// When nobody listens there.
     pub fn open(address: &str) -> Result<Self> {
+        Self::open_within(address, TIMEOUT)
+    }
+
+    /// [`Connection::open`] by somebody who waits so long for it, and for each answer.
+    ///
+    /// # Errors
+    /// When nobody listens there.
+    pub fn open_within(address: &str, timeout: Duration) -> Result<Self> {
         let socket: SocketAddr = address
             .parse()
             .with_context(|| format!("{address} is not ip:port"))?;
-        let stream = TcpStream::connect_timeout(&socket, TIMEOUT)
+        let stream = TcpStream::connect_timeout(&socket, timeout)
             .with_context(|| format!("cannot connect to {address}"))?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         stream.set_nodelay(true)?;
         Ok(Self {
             stream,

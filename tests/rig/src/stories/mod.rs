@@ -8,6 +8,7 @@ mod clients;
 mod deletion;
 mod demo;
 mod elections;
+pub mod hostile;
 mod log_dirs;
 pub mod matrix;
 mod reassignment;
@@ -64,6 +65,7 @@ pub const STORIES: &[Story] = &[
     zookeeper::ZOOKEEPER_3_4,
     zookeeper::OUTAGE,
     zookeeper::CONNECTION_CUTS,
+    hostile::HOSTILE,
 ];
 
 /// What klamm logs when its connection to ZooKeeper breaks.
