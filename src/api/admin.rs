@@ -7,14 +7,14 @@ use bytes::Bytes;
 use klamm_codec::{ApiKey, CodecError, Frame, RequestHeader};
 
 use super::handlers::{KafkaApis, Outcome, Unserved, other_answer};
-use super::wire::{admin, topics};
+use super::wire::{admin, scram, topics};
 use crate::effect::Answer;
 use crate::event::ControllerEvent;
 use crate::model::{ApiError, KafkaError, TopicName};
 
 impl KafkaApis {
-    /// Answers CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, UpdateFeatures and the two requests about
-    /// reassignments.
+    /// Answers CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, UpdateFeatures, AlterUserScramCredentials and the
+    /// two requests about reassignments.
     pub(super) async fn ask_for_client(
         &self,
         header: &RequestHeader,
@@ -26,6 +26,7 @@ impl KafkaApis {
             ApiKey::DELETE_TOPICS => self.delete_topics(header, payload).await,
             ApiKey::ELECT_LEADERS => return self.elect_leaders(header, payload).await,
             ApiKey::ALTER_PARTITION_REASSIGNMENTS => self.reassign(header, payload).await,
+            ApiKey::ALTER_USER_SCRAM_CREDENTIALS => self.alter_credentials(header, payload).await,
             ApiKey::UPDATE_FEATURES => self.update_features(header, payload).await,
             _ => self.list_reassignments(header, payload).await,
         }
@@ -148,6 +149,25 @@ impl KafkaApis {
             Some(other) => return Err(other_answer(header, &other)),
         };
         admin::list_partition_reassignments_response(header, answer)
+    }
+
+    async fn alter_credentials(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let alterations = scram::alter_user_scram_credentials_request(header, payload)?;
+        let asked: Vec<String> = alterations.iter().map(|one| one.user.clone()).collect();
+        let event = |reply_to| ControllerEvent::AlterUserScramCredentials {
+            alterations,
+            reply_to,
+        };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::AlterUserScramCredentials(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        scram::alter_user_scram_credentials_response(header, asked, answer)
     }
 
     /// Java ignores in ZooKeeper mode that nothing is to be changed; here such a request is refused.

@@ -22,6 +22,7 @@ mod producer_ids;
 mod reassign;
 mod responses;
 mod role;
+mod scram;
 mod shared_settings;
 mod shutdown;
 mod sweep;
@@ -293,6 +294,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::UpdateFeatures { updates, reply_to } => {
                 self.process_update_features(updates, reply_to).await
             }
+            ControllerEvent::AlterUserScramCredentials {
+                alterations,
+                reply_to,
+            } => self
+                .process_alter_user_scram_credentials(alterations, reply_to)
+                .await
+                .map(none),
             ControllerEvent::BrokerChange if self.context.term().is_none() => {
                 self.begin_survey().await.map(none)
             }
@@ -670,6 +678,10 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
                 KafkaError::NOT_CONTROLLER,
                 "this node is not the controller any more",
             ))),
+        )),
+        ControllerEvent::AlterUserScramCredentials { reply_to, .. } => Some((
+            *reply_to,
+            Answer::AlterUserScramCredentials(Err(KafkaError::NOT_CONTROLLER)),
         )),
         ControllerEvent::ElectLeaders { reply_to, .. } => Some((
             *reply_to,

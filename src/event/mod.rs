@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderEpoch,
-    LeaderRecoveryState, PartitionEpoch, TopicName, TopicPartition,
+    LeaderRecoveryState, PartitionEpoch, ScramCredential, TopicName, TopicPartition,
 };
 use crate::port::BrokerSurvey;
 
@@ -185,6 +185,13 @@ pub enum ControllerEvent {
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
+    /// An operator wants SCRAM credentials of users changed.
+    AlterUserScramCredentials {
+        /// How, in the request's order.
+        alterations: Vec<ScramAlteration>,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
     /// It is time to look for delegation tokens that have expired.
     ExpireDelegationTokens,
 
@@ -241,6 +248,31 @@ pub struct MorePartitions {
     pub count: i32,
     /// The client's own choice of brokers, one list for each new partition; `None`: the controller chooses.
     pub assignments: Option<Vec<Vec<BrokerId>>>,
+}
+
+/// One credential in an AlterUserScramCredentials request (KIP-554).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScramAlteration {
+    /// Whose; any text.
+    pub user: String,
+    /// The number of its mechanism.
+    pub mechanism: i8,
+    /// What is to become of it.
+    pub change: ScramChange,
+}
+
+/// What is to become of a SCRAM credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScramChange {
+    /// It goes.
+    Delete,
+    /// It is made, or replaced.
+    Upsert {
+        /// Its iterations, as asked for.
+        iterations: i32,
+        /// As it is to be written; `None`: what was sent makes none.
+        credential: Option<ScramCredential>,
+    },
 }
 
 /// What leaders an operator wants. Upstream: `ElectionType` (KIP-460).
@@ -487,6 +519,7 @@ impl ControllerEvent {
             | Self::ChannelBehind(_)
             | Self::ConfigChange
             | Self::ExpireDelegationTokens
+            | Self::AlterUserScramCredentials { .. }
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)
             | Self::RereadStates => ControllerState::Idle,

@@ -22,6 +22,7 @@ pub mod reassignment;
 pub mod replica;
 pub mod request_batch;
 pub mod sanitise;
+pub mod scram;
 pub mod shared_settings;
 pub mod shutdown;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Must never know what a node holds (`znode` does). Upstream: the `path` functions of `ZkData.scala`.
 
 use crate::effect::{NotificationName, TokenId};
-use crate::model::{BrokerId, TopicName, TopicPartition};
+use crate::model::{BrokerId, ConfigEntity, TopicName, TopicPartition};
 
 /// Who is the controller.
 pub const CONTROLLER: &str = "/controller";
@@ -32,6 +32,8 @@ pub const FEATURE: &str = "/feature";
 pub const PRODUCER_ID_BLOCK: &str = "/latest_producer_id_block";
 /// Parent of the notices that a configuration was written.
 pub const CONFIG_CHANGES: &str = "/config/changes";
+/// How notices of written configurations begin.
+pub const CONFIG_CHANGE: &str = "/config/changes/config_change_";
 /// Parent of the delegation tokens. Brokers that have a secret key create it.
 pub const DELEGATION_TOKENS: &str = "/delegation_token/tokens";
 /// How notices of changed delegation tokens begin.
@@ -108,6 +110,11 @@ pub fn state(partition: &TopicPartition) -> String {
 /// `/config/topics/T`.
 pub fn topic_config(name: &TopicName) -> String {
     format!("/config/topics/{name}")
+}
+
+/// `/config/users/U` and the like.
+pub fn entity_config(entity: &ConfigEntity) -> String {
+    format!("/config/{}", entity.path())
 }
 
 /// `/admin/delete_topics/T`.

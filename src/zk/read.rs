@@ -19,7 +19,9 @@ use crate::effect::{
     ConfigChange, DelegationTokenZnode, ElectionConfig, NotificationName, PreferredElectionZnode,
     Read, ReassignmentZnode, StateRead, TokenId, TopicZnode,
 };
-use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
+use crate::model::{
+    BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, TopicName, TopicPartition,
+};
 use crate::port::{Notification, ZkFault};
 
 /// Small nodes a request: states are some 100 bytes.
@@ -245,6 +247,19 @@ impl ZkClient {
             other => other,
         };
         Ok(configs.await?.into_iter().map(empty).collect())
+    }
+
+    pub(super) async fn read_entity_configs(
+        &self,
+        entities: &[ConfigEntity],
+    ) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
+        self.many(
+            entities,
+            STATES_A_GROUP,
+            paths::entity_config,
+            |_, path, data, stat| znode::decode_entity_config(path, data, stat.version),
+        )
+        .await
     }
 
     /// Topic nodes without watches.

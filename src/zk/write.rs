@@ -19,7 +19,7 @@ use super::link::Wire;
 use super::read::Node;
 use super::{paths, znode};
 use crate::effect::{Term, ZkOutcome, ZkWrite};
-use crate::model::TopicName;
+use crate::model::{ConfigEntity, TopicName};
 use crate::port::ZkFault;
 use removal::{Extent, Removal};
 
@@ -429,6 +429,23 @@ fn asked(write: &ZkWrite) -> Asked {
             return Asked::Two(
                 Operation::CreateNumbered(paths::TOKEN_CHANGE.to_owned(), notice),
                 Operation::DeleteRead(paths::delegation_token(token), read.version, read.czxid),
+            );
+        }
+        ZkWrite::WriteUserConfig {
+            user,
+            config,
+            expected,
+        } => {
+            let entity = ConfigEntity::User(user.clone());
+            let path = paths::entity_config(&entity);
+            let data = znode::encode_topic_config(&config.0);
+            let notice = znode::encode_config_change(&entity.path());
+            return Asked::Two(
+                Operation::CreateNumbered(paths::CONFIG_CHANGE.to_owned(), notice),
+                match expected {
+                    Some(version) => Operation::Set(path, data, *version),
+                    None => Operation::Create(path, data),
+                },
             );
         }
         ZkWrite::DeleteTopicDeletion(topic) => Operation::Delete(paths::topic_deletion(topic)),

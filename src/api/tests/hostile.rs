@@ -161,6 +161,9 @@ fn refusal(event: ControllerEvent) -> (ReplyTo, Answer) {
         ControllerEvent::ListPartitionReassignments { reply_to, .. } => {
             (reply_to, Answer::ListPartitionReassignments(Err(error)))
         }
+        ControllerEvent::AlterUserScramCredentials { reply_to, .. } => {
+            (reply_to, Answer::AlterUserScramCredentials(Err(error)))
+        }
         ControllerEvent::UpdateFeatures { reply_to, .. } => {
             let refused = ApiError::new(error, "refused");
             (reply_to, Answer::UpdateFeatures(Err(refused)))

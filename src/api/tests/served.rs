@@ -4,7 +4,7 @@ use super::*;
 use crate::effect::{
     AlterPartitionAnswer, CreatedTopic, Incarnation, ProducerIdBlock, TopicReference,
 };
-use crate::event::NewTopic;
+use crate::event::{NewTopic, ScramChange};
 use crate::model::{ApiError, BrokerId, KafkaError, TopicName, TopicPartition};
 use klamm_codec::messages::alter_partition_request::{PartitionData, TopicData};
 use klamm_codec::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
@@ -371,12 +371,54 @@ async fn a_client_that_wants_topics_is_answered_by_the_controller_or_sent_to_the
 }
 
 #[tokio::test]
-async fn what_is_not_served_yet_or_never_closes_the_connection() {
+async fn credentials_are_the_controllers_to_change_and_no_password_reaches_it() {
+    let mut node = Node::leading(&[]).await;
+    let mut client = node.connect().await;
+    let upsertion = alter_user_scram_credentials_request::ScramCredentialUpsertion::default()
+        .with_name(StrBytes::from_static_str("u"))
+        .with_mechanism(1)
+        .with_iterations(5000)
+        .with_salt(Bytes::from_static(b"salt"))
+        .with_salted_password(Bytes::from_static(b"password"));
+    let asked = AlterUserScramCredentialsRequest::default().with_upsertions(vec![upsertion]);
+    for is_controller in [true, false] {
+        client.ask(0, 5, &asked).await;
+        let event = node.next_event().await;
+        let ControllerEvent::AlterUserScramCredentials {
+            alterations,
+            reply_to,
+        } = event
+        else {
+            panic!("another event");
+        };
+        assert_eq!(alterations[0].user, "u");
+        let ScramChange::Upsert { credential, .. } = &alterations[0].change else {
+            panic!("{alterations:?}");
+        };
+        let written = credential.as_ref().unwrap().as_str();
+        assert!(
+            written.starts_with("salt=c2FsdA==,stored_key="),
+            "{written}"
+        );
+        assert!(!written.contains("cGFzc3dvcmQ="), "{written}");
+        assert!(!format!("{alterations:?}").contains("c2FsdA=="));
+        let answer = match is_controller {
+            true => Ok(vec![("u".to_owned(), Ok(()))]),
+            false => Err(KafkaError::NOT_CONTROLLER),
+        };
+        node.slots
+            .answer(reply_to, Answer::AlterUserScramCredentials(answer));
+        let payload = client.answer().await.unwrap();
+        let response = decode_response::<AlterUserScramCredentialsRequest>(0, &payload).unwrap();
+        let expected = if is_controller { 0 } else { 41 };
+        assert_eq!(response.results.len(), 1);
+        assert_eq!(response.results[0].error_code, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_is_never_served_closes_the_connection() {
     let node = Node::leading(&[]).await;
-    node.connect()
-        .await
-        .is_closed_on(0, &AlterUserScramCredentialsRequest::default())
-        .await;
     node.connect()
         .await
         .is_closed_on(1, &SaslHandshakeRequest::default())

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{Wrong, judged, parse, shortened, to_bytes};
 use crate::effect::{ConfigChange, ElectionConfig, Read};
-use crate::model::TopicName;
 use crate::model::topic_config::Properties;
+use crate::model::{EntityConfig, TopicName};
 
 #[derive(Deserialize)]
 struct ConfigJson {
@@ -41,6 +41,30 @@ pub fn decode_election_config(path: &str, data: &[u8]) -> Read<ElectionConfig> {
     )
 }
 
+/// Reads all of a user's, a client's or the brokers' default configuration: what is written back must not lose what it doesn't know. A node without data sets nothing.
+pub fn decode_entity_config(path: &str, data: &[u8], version: i32) -> Read<(EntityConfig, i32)> {
+    let entry = |(key, value): (String, Value)| match value {
+        Value::String(text) => Ok((key, text)),
+        _ => Err(format!("{} is not a text", shortened(&key))),
+    };
+    let read = || {
+        if data.is_empty() {
+            return Ok((EntityConfig::default(), version));
+        }
+        // What is wrong is told without the text: users' configurations hold credentials.
+        let json: ConfigJson =
+            parse(data).map_err(|_| "no JSON object with a `config`".to_owned())?;
+        let entries = json.config.unwrap_or_default().into_iter();
+        let config: Properties = entries.map(entry).collect::<Result<_, Wrong>>()?;
+        Ok((EntityConfig(config), version))
+    };
+    judged(
+        path,
+        "set the configuration again with kafka-configs",
+        read(),
+    )
+}
+
 /// `/config/topics/T` with nothing but what the controller heeds, for tests and for simulated brokers.
 pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
     let value = config.unclean_leader_election_enable;
@@ -49,7 +73,7 @@ pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
     to_bytes(&serde_json::json!({ "version": 1, "config": entries }))
 }
 
-/// `/config/topics/T`, as every release since 0.9 writes it.
+/// `/config/topics/T`, `/config/users/U` and the like, as every release since 0.9 writes it.
 pub fn encode_topic_config(config: &Properties) -> Vec<u8> {
     to_bytes(&serde_json::json!({ "version": 1, "config": config }))
 }
@@ -120,7 +144,7 @@ fn second_version(path: Option<&str>) -> Result<ConfigChange, Wrong> {
     }
 }
 
-/// `/config/changes/config_change_*` as brokers write it, for tests and for simulated tools.
+/// `/config/changes/config_change_*` in the form that brokers of every release from 1.0 on write and read.
 pub fn encode_config_change(entity_path: &str) -> Vec<u8> {
     to_bytes(&serde_json::json!({ "version": 2, "entity_path": entity_path }))
 }
@@ -209,6 +233,36 @@ mod tests {
         match read {
             Read::Broken(why) => why,
             other => panic!("not broken: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_whole_configuration_is_read_and_written_without_a_loss() {
+        let path = "/config/users/u";
+        let read = |text: &str| decode_entity_config(path, text.as_bytes(), 4);
+        let text = r#"{"version":1,"config":{"SCRAM-SHA-256":"salt=YQ==,iterations=4096","x":""}}"#;
+        let (config, version) = found(read(text));
+        assert_eq!((config.0.len(), version), (2, 4));
+        assert_eq!(encode_topic_config(&config.0), text.as_bytes());
+        for nothing in [
+            "",
+            "{}",
+            r#"{"config":{}}"#,
+            r#"{"version":1,"config":null}"#,
+        ] {
+            assert_eq!(found(read(nothing)).0, EntityConfig::default(), "{nothing}");
+        }
+        for bad in [
+            "x",
+            "[]",
+            r#"{"config":5}"#,
+            r#"{"config":{"x":5}}"#,
+            r#"{"config":{"x":null}}"#,
+        ] {
+            let Read::Broken(why) = read(bad) else {
+                panic!("`{bad}` was read");
+            };
+            assert!(why.starts_with(path), "{why}");
         }
     }
 

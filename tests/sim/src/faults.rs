@@ -29,6 +29,7 @@ pub enum Call {
     PartitionStates,
     TopicConfigs,
     DefaultBrokerConfig,
+    EntityConfigs,
     ConfigChangeNames,
     DelegationTokens,
     ConfigChanges,

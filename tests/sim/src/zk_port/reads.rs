@@ -7,7 +7,9 @@ use klamm::effect::{
     PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, StateRead, TokenId,
     TopicZnode,
 };
-use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
+use klamm::model::{
+    BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, TopicName, TopicPartition,
+};
 use klamm::port::{Notification, ZkFault};
 use klamm::zk::{paths, znode};
 
@@ -132,6 +134,19 @@ pub fn default_broker_config(session: &ZkSession) -> Result<Read<ElectionConfig>
     data(session, path, Watch::Not, |data, _| {
         znode::decode_election_config(path, data)
     })
+}
+
+pub fn entity_configs(
+    session: &ZkSession,
+    entities: &[ConfigEntity],
+) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
+    let read = |entity| {
+        let path = paths::entity_config(entity);
+        data(session, &path, Watch::Not, |data, stat| {
+            znode::decode_entity_config(&path, data, stat.version)
+        })
+    };
+    entities.iter().map(read).collect()
 }
 
 pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {

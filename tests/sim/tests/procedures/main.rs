@@ -24,6 +24,7 @@ mod restraint;
 mod restraint_table;
 mod role;
 mod sanitise;
+mod scram;
 mod shutdown;
 mod stale;
 mod sweep;
