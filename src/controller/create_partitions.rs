@@ -42,7 +42,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
         };
         let said = |(topic, growth): &(TopicName, Growth)| {
-            let result = growth.as_ref().map(|_| ()).map_err(Clone::clone);
+            let refused = |refused: &ApiError| refused.clone().about_topic(topic);
+            let result = growth.as_ref().map(|_| ()).map_err(refused);
             (topic.clone(), result)
         };
         let answer = grown.iter().map(said).collect();

@@ -3,6 +3,10 @@
 //! Must never hold text of its own: what an operator reads is made where the error arises. Upstream: `Errors.java`,
 //! `ApiError.java`.
 
+use std::borrow::Cow;
+
+use super::TopicName;
+
 /// An error code on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KafkaError(pub i16);
@@ -22,6 +26,27 @@ impl ApiError {
         let message = message.into();
         ApiError { error, message }
     }
+
+    /// The same, beginning with the topic that it is about. What clients put into their requests may be long, and an answer
+    /// has no room for texts above 32 KiB: name and message are cut.
+    #[must_use]
+    pub fn about_topic(self, topic: &TopicName) -> ApiError {
+        const NAME_MAX: usize = 249;
+        const MESSAGE_MAX: usize = 4_000;
+        let name = cut(topic.as_str(), NAME_MAX);
+        ApiError {
+            message: format!("topic {name}: {}", cut(&self.message, MESSAGE_MAX)),
+            ..self
+        }
+    }
+}
+
+/// The beginning of a text, in characters, and a sign that there was more.
+fn cut(text: &str, chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
 }
 
 impl std::fmt::Display for ApiError {
@@ -37,10 +62,10 @@ macro_rules! codes {
             $(pub const $name: KafkaError = KafkaError($code);)+
 
             /// Kafka's name of the code, or its number.
-            pub fn name(self) -> std::borrow::Cow<'static, str> {
+            pub fn name(self) -> Cow<'static, str> {
                 match self.0 {
-                    $($code => std::borrow::Cow::Borrowed(stringify!($name)),)+
-                    other => std::borrow::Cow::Owned(format!("code {other}")),
+                    $($code => Cow::Borrowed(stringify!($name)),)+
+                    other => Cow::Owned(format!("code {other}")),
                 }
             }
         }

@@ -10,7 +10,7 @@ use klamm::effect::{Answer, ControlRequests, Incarnation, ReplyTo};
 use klamm::event::{ControllerEvent, EventSink, Sweep};
 use klamm::machine::candidacy::TakeoverPolicy;
 use klamm::machine::topic_creation::TopicDefaults;
-use klamm::model::topic_config::Properties;
+use klamm::model::topic_config::BrokerProperties;
 use klamm::model::{BrokerEpoch, BrokerId, BrokerRegistration, SharedSettings, TopicId};
 use klamm::port::{BrokerSurvey, Brokers, Clock, Ports, Replies, SurveyOutcome};
 use klamm::state::ControllerSnapshot;
@@ -163,7 +163,7 @@ impl Node {
             topic_defaults: TopicDefaults {
                 num_partitions: 1,
                 replication_factor: 1,
-                broker: Properties::new(),
+                broker: BrokerProperties::default(),
             },
             anti_entropy_period_ms: 3_600_000,
             token_expiry_check_interval_ms: Some(1),

@@ -11,7 +11,7 @@ use klamm::effect::{Answer, ElectionConfig, Incarnation, Read, ReplyTo, StateRea
 use klamm::event::{ControllerEvent, ElectionType};
 use klamm::machine::candidacy::TakeoverPolicy;
 use klamm::machine::topic_creation::TopicDefaults;
-use klamm::model::topic_config::Properties;
+use klamm::model::topic_config::BrokerProperties;
 use klamm::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, Endpoint, InterBrokerProtocol,
     LeaderRecoveryState, ReplicaAssignment, SecurityProtocol, SharedSettings, TopicId, TopicName,
@@ -128,7 +128,7 @@ impl World {
             topic_defaults: TopicDefaults {
                 num_partitions: 1,
                 replication_factor: 1,
-                broker: Properties::new(),
+                broker: BrokerProperties::default(),
             },
             anti_entropy_period_ms: 60_000,
             token_expiry_check_interval_ms: None,
