@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use crate::model::topic_config::{Properties, TopicSetting};
 use crate::model::{
-    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, EntityConfig,
-    InterBrokerProtocol, KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment,
-    SanitizedName, TopicId, TopicName, TopicPartition,
+    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ConfigEntity, ControllerEpoch,
+    EntityConfig, InterBrokerProtocol, KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch,
+    ReplicaAssignment, SanitizedName, TopicId, TopicName, TopicPartition,
 };
 
 /// One term of office: the epoch in every request to a broker, and the fence in every write.
@@ -133,7 +133,9 @@ pub enum ConfigChange {
     Topic(TopicName),
     /// `/config/brokers/<default>`.
     BrokerDefault,
-    /// A user's, a client's, a single broker's.
+    /// That of a user, of clients of one id, or of both: quotas may stand there.
+    Quota(ConfigEntity),
+    /// A single broker's, an address's.
     Other,
 }
 
@@ -477,6 +479,13 @@ pub struct ReplyTo(pub u64);
 /// The answer to a request that waited for the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
+    /// An answer to a client that has used up a quota: so long it is to ask for nothing more.
+    Throttled {
+        /// How long; more than 0.
+        throttle_time_ms: u64,
+        /// What it is answered.
+        answer: Box<Answer>,
+    },
     /// The partitions still led by the leaving broker.
     ControlledShutdown(Result<Vec<TopicPartition>, KafkaError>),
     /// One entry a partition asked about.

@@ -160,6 +160,8 @@ pub trait Zk {
         &self,
         entities: &[ConfigEntity],
     ) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault>;
+    /// Whose configurations may hold quotas: all users and clients that have one.
+    async fn quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault>;
     /// The names below `/config/changes`, strange ones included; arms it.
     async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault>;
     /// Notices below `/config/changes`. The order is that asked for.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use klamm_codec::error::Message;
@@ -28,6 +29,8 @@ use crate::state::ControllerSnapshot;
 pub(super) enum Outcome {
     /// Send this.
     Reply(Frame),
+    /// Send this, and read nothing more from the client for so long.
+    ReplyAndMute(Frame, Duration),
     /// List the versions that this client may use from now on.
     ListVersions,
     /// Let a genuine broker answer.

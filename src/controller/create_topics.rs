@@ -7,10 +7,11 @@
 use tracing::{info, warn};
 
 use super::awaited::{Answering, Awaited};
+use super::quotas::Charged;
 use super::topics::{Unknown, list};
 use super::{KafkaController, log};
 use crate::effect::{Answer, CreatedTopic, Read, ReplyTo, TopicDetails, ZkOutcome, ZkWrite};
-use crate::event::{CreateTopicsRequest, NewTopic};
+use crate::event::{Claimant, CreateTopicsRequest, NewTopic};
 use crate::machine::placement::Spread;
 use crate::machine::topic_creation::{self, PlannedTopic, TopicDefaults};
 use crate::model::topic_config;
@@ -21,13 +22,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_create_topics(
         &mut self,
         request: CreateTopicsRequest,
+        claimant: Claimant,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
         if let Err(error) = topic_creation::check_length(request.topics.len()) {
             self.answer(reply_to, Answer::CreateTopics(Err(error)));
             return Ok(());
         }
-        let outcome = self.create_topics(&request).await;
+        let charged = Charged::new(claimant, reply_to);
+        let outcome = self.create_topics(&request, charged).await;
         let topics = match outcome {
             Ok(topics) => topics,
             Err(fault) => {
@@ -61,6 +64,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn create_topics(
         &mut self,
         request: &CreateTopicsRequest,
+        charged: Charged,
     ) -> Result<Vec<CreatedTopic>, ZkFault> {
         let asked = &request.topics;
         if asked
@@ -80,6 +84,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .map(|planned| planned.map(details))
                 .collect()
         } else {
+            let planned = self.charge_planned(planned, charged);
             self.write_planned(planned, &defaults).await?
         };
         Ok(asked.iter().zip(results).map(created).collect())
@@ -113,6 +118,20 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             start: self.ports.clock.random(),
             shift: self.ports.clock.random(),
         }
+    }
+
+    /// What the client's quota allows of what was planned, in the order of the request.
+    fn charge_planned(
+        &mut self,
+        planned: Vec<Result<PlannedTopic, ApiError>>,
+        mut charged: Charged,
+    ) -> Vec<Result<PlannedTopic, ApiError>> {
+        let mut charge = |topic: PlannedTopic| {
+            self.charge(&mut charged, &topic.name, topic.replicas.len())?;
+            Ok(topic)
+        };
+        let each = planned.into_iter();
+        each.map(|topic| topic.and_then(&mut charge)).collect()
     }
 
     /// Creates the nodes of what was planned.

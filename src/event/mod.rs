@@ -133,6 +133,8 @@ pub enum ControllerEvent {
         topics: Vec<TopicReference>,
         /// How long the client waits until they are gone for clients; 0 or less: not at all.
         timeout_ms: i32,
+        /// Whose quota is charged.
+        claimant: Claimant,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -140,6 +142,8 @@ pub enum ControllerEvent {
     CreateTopics {
         /// Which, and how.
         request: CreateTopicsRequest,
+        /// Whose quota is charged.
+        claimant: Claimant,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -147,6 +151,8 @@ pub enum ControllerEvent {
     CreatePartitions {
         /// Which, and how many.
         request: CreatePartitionsRequest,
+        /// Whose quota is charged.
+        claimant: Claimant,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -200,6 +206,26 @@ pub enum ControllerEvent {
     /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
     /// still have written after we had read.
     RereadStates,
+}
+
+/// Whose quota on partitions created and deleted is charged, and how (KIP-599).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimant {
+    /// The user's name.
+    pub user: String,
+    /// What the client calls itself; empty if it doesn't.
+    pub client_id: String,
+    /// What becomes of a request above the quota.
+    pub enforcement: QuotaEnforcement,
+}
+
+/// What becomes of a request above a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaEnforcement {
+    /// It is denied: the client understands that.
+    Strict,
+    /// It is done, and the client kept waiting afterwards.
+    Permissive,
 }
 
 /// Topics that a client wants.

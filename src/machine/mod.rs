@@ -12,6 +12,7 @@ pub mod election;
 pub mod features;
 pub mod isr;
 pub mod membership;
+pub mod mutation_quota;
 pub mod own_broker;
 pub mod partition;
 pub mod placement;

@@ -33,6 +33,7 @@ use crate::config::{Config, TakeoverPolicy};
 use crate::controller::{ControllerSettings, KafkaController, LeaderBalance, Stop};
 use crate::event::{ControllerEvent, EventSink};
 use crate::machine::candidacy;
+use crate::machine::mutation_quota::QuotaWindow;
 use crate::machine::topic_creation::TopicDefaults;
 use crate::model::BrokerId;
 use crate::model::topic_config::BrokerProperties;
@@ -333,6 +334,10 @@ fn controller_settings(config: &Config) -> ControllerSettings {
             num_partitions: config.num_partitions,
             replication_factor: config.default_replication_factor,
             broker: BrokerProperties::of_file(config.topic_defaults.clone()),
+        },
+        quota_window: QuotaWindow {
+            num: config.controller_quota_window_num,
+            size_seconds: config.controller_quota_window_size_seconds,
         },
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
         token_expiry_check_interval_ms: config.delegation_token_expiry_check_interval_ms,

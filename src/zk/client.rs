@@ -310,6 +310,10 @@ impl Zk for ZkClient {
         self.read_entity_configs(entities).await
     }
 
+    async fn quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault> {
+        self.read_quota_entities().await
+    }
+
     async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault> {
         self.read_config_change_names().await
     }

@@ -337,7 +337,7 @@ impl ZkClient {
     }
 
     /// The children of many nodes; `None`: there is no such node, or it can't be listed.
-    async fn children_of(
+    pub(super) async fn children_of(
         &self,
         access: Access,
         parents: &[String],
@@ -366,7 +366,8 @@ impl ZkClient {
                 };
                 Ok(asked.into_iter().map(answer).collect::<Vec<_>>())
             });
-            read.await?.map_err(|error| refused(paths::TOPICS, error))
+            let first = parents.first().map_or(paths::TOPICS, String::as_str);
+            read.await?.map_err(|error| refused(first, error))
         };
         // A topic may have thousands of partitions: small groups keep the answers small.
         let groups = stream::iter(parents.chunks(50)).map(group);

@@ -266,7 +266,10 @@ async fn an_explanation_that_repeats_a_long_request_reaches_its_client() {
     let topic = create_topics_request::CreatableTopic::default().with_name(name());
     let request = CreateTopicsRequest::default().with_topics(vec![topic]);
     client.ask(4, 5, &request).await;
-    let ControllerEvent::CreateTopics { reply_to, request } = node.next_event().await else {
+    let ControllerEvent::CreateTopics {
+        reply_to, request, ..
+    } = node.next_event().await
+    else {
         panic!("another question");
     };
     let repeated = "long.".repeat(6_600);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Wrong, judged, parse, shortened, to_bytes};
 use crate::effect::{ConfigChange, ElectionConfig, Read};
 use crate::model::topic_config::Properties;
-use crate::model::{EntityConfig, TopicName};
+use crate::model::{ConfigEntity, EntityConfig, SanitizedName, TopicName};
 
 #[derive(Deserialize)]
 struct ConfigJson {
@@ -95,6 +95,9 @@ fn boolean(value: &Value) -> Result<bool, Wrong> {
 
 /// The beginning of a topic's path in a notice, and of its type in an old one.
 const TOPICS: &str = "topics";
+/// Those of clients, and of users.
+const CLIENTS: &str = "clients";
+const USERS: &str = "users";
 /// The cluster-wide broker configuration in a notice.
 const BROKER_DEFAULT: &str = "brokers/<default>";
 
@@ -108,7 +111,7 @@ struct ConfigChangeJson {
 }
 
 /// Reads `/config/changes/config_change_*`, in the form of version 2, or in that of version 1, which knew topics and
-/// clients only. A notice about something else than topics and the cluster's default is nothing to the controller.
+/// clients only. A notice about a single broker or an address is nothing to the controller.
 pub fn decode_config_change(path: &str, data: &[u8]) -> Read<ConfigChange> {
     let read = || {
         let json: ConfigChangeJson = parse(data)?;
@@ -128,7 +131,10 @@ pub fn decode_config_change(path: &str, data: &[u8]) -> Read<ConfigChange> {
 fn first_version(entity: Option<&str>, name: Option<&str>) -> Result<ConfigChange, Wrong> {
     match (entity, name) {
         (Some(TOPICS), Some(name)) => Ok(ConfigChange::Topic(TopicName::new(name))),
-        (Some("clients"), Some(_)) => Ok(ConfigChange::Other),
+        (Some(CLIENTS), Some(name)) => {
+            let client = ConfigEntity::Client(SanitizedName::read(name));
+            Ok(ConfigChange::Quota(client))
+        }
         (Some(other), Some(_)) => Err(format!("entity_type `{}` is unknown", shortened(other))),
         _ => Err("no entity_type and entity_name".to_owned()),
     }
@@ -138,9 +144,28 @@ fn second_version(path: Option<&str>) -> Result<ConfigChange, Wrong> {
     let path = path.ok_or("no entity_path")?;
     match path.split_once('/') {
         Some((TOPICS, name)) => Ok(ConfigChange::Topic(TopicName::new(name))),
+        Some((CLIENTS, name)) => Ok(ConfigChange::Quota(ConfigEntity::Client(
+            SanitizedName::read(name),
+        ))),
+        Some((USERS, rest)) => Ok(ConfigChange::Quota(user_or_client(rest)?)),
         Some(_) if path == BROKER_DEFAULT => Ok(ConfigChange::BrokerDefault),
         Some(_) => Ok(ConfigChange::Other),
         None => Err(format!("entity_path `{}` names nothing", shortened(path))),
+    }
+}
+
+/// `u` or `u/clients/c`.
+fn user_or_client(path: &str) -> Result<ConfigEntity, Wrong> {
+    match path.split('/').collect::<Vec<_>>()[..] {
+        [user] => Ok(ConfigEntity::User(SanitizedName::read(user))),
+        [user, CLIENTS, client] => Ok(ConfigEntity::UserClient(
+            SanitizedName::read(user),
+            SanitizedName::read(client),
+        )),
+        _ => Err(format!(
+            "entity_path `users/{}` is neither a user nor a user's client",
+            shortened(path)
+        )),
     }
 }
 
@@ -162,6 +187,7 @@ mod tests {
     #[test]
     fn both_forms_of_a_notice_say_whose_configuration_was_written() {
         let topic = |name: &str| ConfigChange::Topic(TopicName::new(name));
+        let name = SanitizedName::of;
         let table = [
             (r#"{"version":2,"entity_path":"topics/t"}"#, topic("t")),
             (
@@ -178,7 +204,15 @@ mod tests {
             ),
             (
                 r#"{"version":2,"entity_path":"users/u/clients/c"}"#,
-                ConfigChange::Other,
+                ConfigChange::Quota(ConfigEntity::UserClient(name("u"), name("c"))),
+            ),
+            (
+                r#"{"version":2,"entity_path":"users/<default>"}"#,
+                ConfigChange::Quota(ConfigEntity::User(SanitizedName::default_entity())),
+            ),
+            (
+                r#"{"version":2,"entity_path":"clients/a%20b"}"#,
+                ConfigChange::Quota(ConfigEntity::Client(name("a b"))),
             ),
             (
                 r#"{"version":2,"entity_path":"ips/127.0.0.1","new":null}"#,
@@ -186,7 +220,7 @@ mod tests {
             ),
             (
                 r#"{"version":1,"entity_type":"clients","entity_name":"c"}"#,
-                ConfigChange::Other,
+                ConfigChange::Quota(ConfigEntity::Client(name("c"))),
             ),
         ];
         for (text, expected) in table {
@@ -212,6 +246,9 @@ mod tests {
             r#"{"version":2}"#,
             r#"{"version":2,"entity_path":"topics"}"#,
             r#"{"version":2,"entity_path":["topics/t"]}"#,
+            r#"{"version":2,"entity_path":"users/u/clients"}"#,
+            r#"{"version":2,"entity_path":"users/u/x/c"}"#,
+            r#"{"version":2,"entity_path":"users/u/clients/c/d"}"#,
             r#"{"version":1,"entity_type":"brokers","entity_name":"1"}"#,
             r#"{"version":1,"entity_type":"topics"}"#,
         ] {

@@ -30,6 +30,7 @@ pub enum Call {
     TopicConfigs,
     DefaultBrokerConfig,
     EntityConfigs,
+    QuotaEntities,
     ConfigChangeNames,
     DelegationTokens,
     ConfigChanges,

@@ -329,6 +329,12 @@ impl Zk for SimZk {
         })
     }
 
+    async fn quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault> {
+        self.call(Call::QuotaEntities, |session, _| {
+            reads::quota_entities(session)
+        })
+    }
+
     async fn delegation_tokens(
         &self,
     ) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {

@@ -8,7 +8,8 @@ use klamm::effect::{
     TopicZnode,
 };
 use klamm::model::{
-    BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, TopicName, TopicPartition,
+    BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, SanitizedName, TopicName,
+    TopicPartition,
 };
 use klamm::port::{Notification, ZkFault};
 use klamm::zk::{paths, znode};
@@ -147,6 +148,21 @@ pub fn entity_configs(
         })
     };
     entities.iter().map(read).collect()
+}
+
+pub fn quota_entities(session: &ZkSession) -> Result<Vec<ConfigEntity>, ZkFault> {
+    let names = |path: &str| -> Result<Vec<SanitizedName>, ZkFault> {
+        let names = children(session, path, Watch::Not)?;
+        Ok(names.iter().map(|name| SanitizedName::read(name)).collect())
+    };
+    let clients = names(paths::CLIENTS)?;
+    let mut entities: Vec<ConfigEntity> = clients.into_iter().map(ConfigEntity::Client).collect();
+    for user in names(paths::USERS)? {
+        let clients = names(&paths::clients_of_user(&user))?.into_iter();
+        entities.extend(clients.map(|client| ConfigEntity::UserClient(user.clone(), client)));
+        entities.push(ConfigEntity::User(user));
+    }
+    Ok(entities)
 }
 
 pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {

@@ -7,7 +7,7 @@ use klamm::machine::topic_creation::TopicDefaults;
 use klamm::model::topic_config::{BrokerProperties, ConfigSource};
 use klamm::model::{BrokerId, KafkaError, TopicName};
 use klamm_sim::faults::{Call, Fault};
-use klamm_sim::world::World;
+use klamm_sim::world::{World, anonymous};
 
 const PATIENCE_MS: i32 = 30_000;
 
@@ -42,7 +42,11 @@ fn send(world: &mut World, topics: &[NewTopic], timeout_ms: i32, validate_only: 
         timeout_ms,
         validate_only,
     };
-    let event = ControllerEvent::CreateTopics { request, reply_to };
+    let event = ControllerEvent::CreateTopics {
+        request,
+        claimant: anonymous(),
+        reply_to,
+    };
     world.klamm().queue.put(event);
     reply_to
 }

@@ -19,6 +19,7 @@ mod features;
 mod interrupted;
 mod isr;
 mod log_dirs;
+mod mutation_quotas;
 mod reassignment;
 mod restraint;
 mod restraint_table;
