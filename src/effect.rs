@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use crate::model::topic_config::{Properties, TopicSetting};
 use crate::model::{
-    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, InterBrokerProtocol,
-    KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch, ReplicaAssignment, TopicId, TopicName,
-    TopicPartition,
+    ApiError, Broker, BrokerEpoch, BrokerId, BrokerIds, ConfigEntity, ControllerEpoch,
+    EntityConfig, InterBrokerProtocol, KafkaError, LeaderAndIsr, LeaderEpoch, PartitionEpoch,
+    ReplicaAssignment, SanitizedName, TopicId, TopicName, TopicPartition,
 };
 
 /// One term of office: the epoch in every request to a broker, and the fence in every write.
@@ -133,7 +133,9 @@ pub enum ConfigChange {
     Topic(TopicName),
     /// `/config/brokers/<default>`.
     BrokerDefault,
-    /// A user's, a client's, a single broker's.
+    /// That of a user, of clients of one id, or of both: quotas may stand there.
+    Quota(ConfigEntity),
+    /// A single broker's, an address's.
     Other,
 }
 
@@ -293,6 +295,17 @@ pub enum ZkWrite {
         token: TokenId,
         /// The node that was read.
         read: DelegationTokenZnode,
+    },
+    /// Create `/config/users/U`, or set it if it still has the expected version, and leave a notice below `/config/changes`
+    /// in the same transaction: brokers read the configuration then. Java writes whatever stands there, and so can undo
+    /// what somebody else changed a moment ago.
+    WriteUserConfig {
+        /// The user.
+        user: SanitizedName,
+        /// All of the configuration.
+        config: EntityConfig,
+        /// The version it was decided on; `None`: there was no node.
+        expected: Option<i32>,
     },
     /// Set `/latest_producer_id_block`, if it still has the expected version.
     SetProducerIdBlock {
@@ -466,6 +479,13 @@ pub struct ReplyTo(pub u64);
 /// The answer to a request that waited for the controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
+    /// An answer to a client that has used up a quota: so long it is to ask for nothing more.
+    Throttled {
+        /// How long; more than 0.
+        throttle_time_ms: u64,
+        /// What it is answered.
+        answer: Box<Answer>,
+    },
     /// The partitions still led by the leaving broker.
     ControlledShutdown(Result<Vec<TopicPartition>, KafkaError>),
     /// One entry a partition asked about.
@@ -474,6 +494,8 @@ pub enum Answer {
     AllocateProducerIds(Result<ProducerIdBlock, KafkaError>),
     /// One entry a feature, in the request's order; or why none was looked at.
     UpdateFeatures(Result<Vec<FeatureResult>, ApiError>),
+    /// One entry a user, in the order in which the request names them.
+    AlterUserScramCredentials(Result<Vec<ScramResult>, KafkaError>),
     /// One entry a partition that was asked about, or that needed an election.
     ElectLeaders(Result<Vec<ElectionResult>, KafkaError>),
     /// Whether what the controller knows is what ZooKeeper holds.
@@ -536,6 +558,9 @@ pub struct TopicDetails {
 
 /// What became of one topic that was to have more partitions.
 pub type GrownTopic = (TopicName, Result<(), ApiError>);
+
+/// What became of a user whose credentials were to be changed.
+pub type ScramResult = (String, Result<(), ApiError>);
 
 /// What became of one feature that was to be changed.
 pub type FeatureResult = (String, Result<(), ApiError>);

@@ -14,7 +14,8 @@ use crate::effect::{
 };
 use crate::event::ControllerEvent;
 use crate::model::{
-    Broker, BrokerId, BrokerRegistration, SharedSettings, TopicId, TopicName, TopicPartition,
+    Broker, BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, SharedSettings, TopicId,
+    TopicName, TopicPartition,
 };
 use crate::state::ControllerSnapshot;
 
@@ -154,6 +155,13 @@ pub trait Zk {
     ) -> Result<Vec<Read<ElectionConfig>>, ZkFault>;
     /// `/config/brokers/<default>`.
     async fn default_broker_config(&self) -> Result<Read<ElectionConfig>, ZkFault>;
+    /// Whole configurations, each with its version. The order is that asked for.
+    async fn entity_configs(
+        &self,
+        entities: &[ConfigEntity],
+    ) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault>;
+    /// Whose configurations may hold quotas: all users and clients that have one.
+    async fn quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault>;
     /// The names below `/config/changes`, strange ones included; arms it.
     async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault>;
     /// Notices below `/config/changes`. The order is that asked for.

@@ -3,29 +3,32 @@
 //! Must never answer in the controller's place: where it ended, or the role is lost meanwhile, clients are sent to look for
 //! the next one. Upstream: the handlers of these requests in `KafkaApis.scala`.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use klamm_codec::{ApiKey, CodecError, Frame, RequestHeader};
 
 use super::handlers::{KafkaApis, Outcome, Unserved, other_answer};
-use super::wire::{admin, topics};
+use super::wire::{admin, scram, topics};
 use crate::effect::Answer;
-use crate::event::ControllerEvent;
+use crate::event::{Claimant, ControllerEvent, QuotaEnforcement};
 use crate::model::{ApiError, KafkaError, TopicName};
 
 impl KafkaApis {
-    /// Answers CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, UpdateFeatures and the two requests about
-    /// reassignments.
+    /// Answers CreateTopics, CreatePartitions, DeleteTopics, ElectLeaders, UpdateFeatures, AlterUserScramCredentials and the
+    /// two requests about reassignments.
     pub(super) async fn ask_for_client(
         &self,
         header: &RequestHeader,
         payload: &Bytes,
     ) -> Result<Outcome, CodecError> {
         match header.key {
-            ApiKey::CREATE_TOPICS => self.create_topics(header, payload).await,
-            ApiKey::CREATE_PARTITIONS => self.create_partitions(header, payload).await,
-            ApiKey::DELETE_TOPICS => self.delete_topics(header, payload).await,
+            ApiKey::CREATE_TOPICS => return self.create_topics(header, payload).await,
+            ApiKey::CREATE_PARTITIONS => return self.create_partitions(header, payload).await,
+            ApiKey::DELETE_TOPICS => return self.delete_topics(header, payload).await,
             ApiKey::ELECT_LEADERS => return self.elect_leaders(header, payload).await,
             ApiKey::ALTER_PARTITION_REASSIGNMENTS => self.reassign(header, payload).await,
+            ApiKey::ALTER_USER_SCRAM_CREDENTIALS => self.alter_credentials(header, payload).await,
             ApiKey::UPDATE_FEATURES => self.update_features(header, payload).await,
             _ => self.list_reassignments(header, payload).await,
         }
@@ -36,60 +39,78 @@ impl KafkaApis {
         &self,
         header: &RequestHeader,
         payload: &Bytes,
-    ) -> Result<Frame, CodecError> {
+    ) -> Result<Outcome, CodecError> {
         let request = topics::create_topics_request(header, payload)?;
         let asked: Vec<TopicName> = request.topics.iter().map(|new| new.name.clone()).collect();
-        let event = |reply_to| ControllerEvent::CreateTopics { request, reply_to };
-        let answer = match self.put_and_wait(event).await {
+        let claimant = claimant(header, CREATION_IS_STRICT);
+        let event = |reply_to| ControllerEvent::CreateTopics {
+            request,
+            claimant,
+            reply_to,
+        };
+        let (answer, throttle_time_ms) = throttle(self.put_and_wait(event).await);
+        let answer = match answer {
             Some(Answer::CreateTopics(answer)) => answer,
             None => Err(KafkaError::NOT_CONTROLLER),
             Some(other) => return Err(other_answer(header, &other)),
         };
-        topics::create_topics_response(header, &asked, answer)
+        let frame = topics::create_topics_response(header, &asked, answer, throttle_time_ms)?;
+        Ok(reply(frame, throttle_time_ms))
     }
 
     async fn create_partitions(
         &self,
         header: &RequestHeader,
         payload: &Bytes,
-    ) -> Result<Frame, CodecError> {
+    ) -> Result<Outcome, CodecError> {
         let request = topics::create_partitions_request(header, payload)?;
         let asked: Vec<TopicName> = request
             .topics
             .iter()
             .map(|more| more.topic.clone())
             .collect();
-        let event = |reply_to| ControllerEvent::CreatePartitions { request, reply_to };
-        let answer = match self.put_and_wait(event).await {
+        let claimant = claimant(header, GROWTH_IS_STRICT);
+        let event = |reply_to| ControllerEvent::CreatePartitions {
+            request,
+            claimant,
+            reply_to,
+        };
+        let (answer, throttle_time_ms) = throttle(self.put_and_wait(event).await);
+        let answer = match answer {
             Some(Answer::CreatePartitions(answer)) => answer,
             None => Err(KafkaError::NOT_CONTROLLER),
             Some(other) => return Err(other_answer(header, &other)),
         };
-        topics::create_partitions_response(header, &asked, answer)
+        let frame = topics::create_partitions_response(header, &asked, answer, throttle_time_ms)?;
+        Ok(reply(frame, throttle_time_ms))
     }
 
     async fn delete_topics(
         &self,
         header: &RequestHeader,
         payload: &Bytes,
-    ) -> Result<Frame, CodecError> {
+    ) -> Result<Outcome, CodecError> {
         let asked = admin::delete_topics_request(header, payload)?;
         if asked.is_ambiguous {
             let refusal = Err(KafkaError::INVALID_REQUEST);
-            return admin::delete_topics_response(header, &asked, refusal);
+            return admin::delete_topics_response(header, &asked, refusal, 0).map(Outcome::Reply);
         }
         let (topics, timeout_ms) = (asked.references(), asked.timeout_ms);
+        let claimant = claimant(header, DELETION_IS_STRICT);
         let event = |reply_to| ControllerEvent::DeleteTopics {
             topics,
             timeout_ms,
+            claimant,
             reply_to,
         };
-        let answer = match self.put_and_wait(event).await {
+        let (answer, throttle_time_ms) = throttle(self.put_and_wait(event).await);
+        let answer = match answer {
             Some(Answer::DeleteTopics(answer)) => answer,
             None => Err(KafkaError::NOT_CONTROLLER),
             Some(other) => return Err(other_answer(header, &other)),
         };
-        admin::delete_topics_response(header, &asked, answer)
+        let frame = admin::delete_topics_response(header, &asked, answer, throttle_time_ms)?;
+        Ok(reply(frame, throttle_time_ms))
     }
 
     /// Java's client takes NOT_CONTROLLER in this answer for final. A closed connection makes it look for the controller.
@@ -150,6 +171,25 @@ impl KafkaApis {
         admin::list_partition_reassignments_response(header, answer)
     }
 
+    async fn alter_credentials(
+        &self,
+        header: &RequestHeader,
+        payload: &Bytes,
+    ) -> Result<Frame, CodecError> {
+        let alterations = scram::alter_user_scram_credentials_request(header, payload)?;
+        let asked: Vec<String> = alterations.iter().map(|one| one.user.clone()).collect();
+        let event = |reply_to| ControllerEvent::AlterUserScramCredentials {
+            alterations,
+            reply_to,
+        };
+        let answer = match self.put_and_wait(event).await {
+            Some(Answer::AlterUserScramCredentials(answer)) => answer,
+            None => Err(KafkaError::NOT_CONTROLLER),
+            Some(other) => return Err(other_answer(header, &other)),
+        };
+        scram::alter_user_scram_credentials_response(header, asked, answer)
+    }
+
     /// Java ignores in ZooKeeper mode that nothing is to be changed; here such a request is refused.
     async fn update_features(
         &self,
@@ -173,5 +213,45 @@ impl KafkaApis {
             Some(other) => return Err(other_answer(header, &other)),
         };
         admin::update_features_response(header, answer)
+    }
+}
+
+/// The user of every client, as long as klamm's listeners ask for no name.
+const ANONYMOUS: &str = "ANONYMOUS";
+/// The versions from which on clients understand that a quota is used up (KIP-599).
+const CREATION_IS_STRICT: i16 = 6;
+const GROWTH_IS_STRICT: i16 = 3;
+const DELETION_IS_STRICT: i16 = 5;
+
+/// Whose quota a request is charged to.
+fn claimant(header: &RequestHeader, strict_from: i16) -> Claimant {
+    Claimant {
+        user: ANONYMOUS.to_owned(),
+        client_id: header.client_id.clone().unwrap_or_default(),
+        enforcement: match header.version >= strict_from {
+            true => QuotaEnforcement::Strict,
+            false => QuotaEnforcement::Permissive,
+        },
+    }
+}
+
+/// An answer, and for how long its client is to ask for nothing more.
+fn throttle(answer: Option<Answer>) -> (Option<Answer>, i32) {
+    match answer {
+        Some(Answer::Throttled {
+            throttle_time_ms,
+            answer,
+        }) => {
+            let throttle_time_ms = i32::try_from(throttle_time_ms).unwrap_or(i32::MAX);
+            (Some(*answer), throttle_time_ms)
+        }
+        other => (other, 0),
+    }
+}
+
+fn reply(frame: Frame, throttle_time_ms: i32) -> Outcome {
+    match u64::try_from(throttle_time_ms) {
+        Ok(ms) if ms > 0 => Outcome::ReplyAndMute(frame, Duration::from_millis(ms)),
+        _ => Outcome::Reply(frame),
     }
 }

@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info};
 
 use super::Limits;
@@ -31,6 +31,9 @@ use crate::observe::{CaptureTap, TappedConnection};
 const READ: usize = 4 * 1024;
 /// How much of further requests is taken in while one is being answered: reading is how we notice that a client left.
 const READ_AHEAD: usize = 64 * 1024;
+
+/// No client is kept waiting longer, whatever it owes: the quota itself keeps it from more.
+const MUTE_MAX: Duration = Duration::from_secs(600);
 
 /// Why a connection ended.
 #[derive(Debug, Error)]
@@ -191,6 +194,11 @@ impl Connection {
                 capture.answer(&header, &frame);
                 client.send(frame).await
             }
+            Outcome::ReplyAndMute(frame, pause) => {
+                capture.answer(&header, &frame);
+                client.send(frame).await?;
+                client.mute(pause, stop).await
+            }
             Outcome::ListVersions => self.list_versions(&header, &payload).await,
             Outcome::Relay => self.relay(&header, payload).await,
             Outcome::Close(unserved) => Err(unserved.into()),
@@ -295,6 +303,17 @@ impl Client {
     async fn or_gone<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         tokio::select! {
             done = work => Ok(done),
+            end = self.gone() => Err(end),
+        }
+    }
+
+    /// Takes no further request for a while, but not longer than an idle connection would be kept. A broker does the same
+    /// with a client that has used up a quota, without a limit (KIP-219).
+    async fn mute(&mut self, pause: Duration, stop: &mut watch::Receiver<()>) -> Result<(), End> {
+        let pause = pause.min(self.idle.unwrap_or(MUTE_MAX)).min(MUTE_MAX);
+        tokio::select! {
+            () = sleep(pause) => Ok(()),
+            () = stopped(stop) => Err(End::Stopped),
             end = self.gone() => Err(end),
         }
     }

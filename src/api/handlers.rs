@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use klamm_codec::error::Message;
@@ -28,6 +29,8 @@ use crate::state::ControllerSnapshot;
 pub(super) enum Outcome {
     /// Send this.
     Reply(Frame),
+    /// Send this, and read nothing more from the client for so long.
+    ReplyAndMute(Frame, Duration),
     /// List the versions that this client may use from now on.
     ListVersions,
     /// Let a genuine broker answer.
@@ -41,8 +44,6 @@ pub(super) enum Outcome {
 pub(super) enum Unserved {
     #[error("{0} is for clients, which klamm serves only while it is the controller")]
     StandingBy(ApiKey),
-    #[error("{0} is not served by this klamm yet")]
-    NotYet(ApiKey),
     #[error("{0} is nothing that a broker in ZooKeeper mode serves")]
     Never(ApiKey),
     #[error("{0} without acknowledgement came to a node that leads nothing")]
@@ -70,8 +71,6 @@ enum Duty {
     Relay,
     /// Bound to a leader or coordinator, or asked of all nodes.
     Refuse,
-    /// A controller's to answer; closing makes clients try again.
-    NotYet,
     /// Nobody's here.
     Never,
 }
@@ -116,8 +115,8 @@ fn duty(key: ApiKey) -> Duty {
         | ApiKey::ELECT_LEADERS
         | ApiKey::ALTER_PARTITION_REASSIGNMENTS
         | ApiKey::LIST_PARTITION_REASSIGNMENTS
+        | ApiKey::ALTER_USER_SCRAM_CREDENTIALS
         | ApiKey::UPDATE_FEATURES => Duty::AskForClient,
-        ApiKey::ALTER_USER_SCRAM_CREDENTIALS => Duty::NotYet,
         key if refusal::can_refuse(key) => Duty::Refuse,
         _ => Duty::Never,
     }
@@ -189,13 +188,6 @@ impl KafkaApis {
             }),
             Duty::AskForClient => self.ask_for_client(header, payload).await,
             Duty::Refuse => refuse(header, payload),
-            Duty::NotYet => {
-                self.say_once(format!(
-                    "a client asked for {key}, which this klamm doesn't serve yet: such connections are closed; \
-                     while it is needed, give the role to a broker with `klamm handback`"
-                ));
-                Ok(Outcome::Close(Unserved::NotYet(key)))
-            }
         }
     }
 
@@ -332,8 +324,7 @@ mod tests {
                 61, 65, 66, 68, 69
             ]
         );
-        assert_eq!(with(Duty::AskForClient), [19, 20, 37, 43, 45, 46, 57]);
-        assert_eq!(with(Duty::NotYet), [51]);
+        assert_eq!(with(Duty::AskForClient), [19, 20, 37, 43, 45, 46, 51, 57]);
         // SASL on a PLAINTEXT listener, KRaft, the migration to it, telemetry, share groups, and what no release knows.
         assert_eq!(
             with(Duty::Never),

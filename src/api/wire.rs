@@ -5,6 +5,7 @@
 //! Upstream: `ControlledShutdownResponse`, `AlterPartitionResponse`, `AllocateProducerIdsResponse`, `ApiVersionsResponse`.
 
 pub(super) mod admin;
+pub(super) mod scram;
 pub(super) mod topics;
 
 use std::collections::BTreeMap;

@@ -136,6 +136,10 @@ pub struct Config {
     pub leader_imbalance_per_broker_percentage: u32,
     /// At least 1.
     pub leader_imbalance_check_interval_seconds: u64,
+    /// At least 1.
+    pub controller_quota_window_num: u32,
+    /// At least 1.
+    pub controller_quota_window_size_seconds: u32,
     /// The default of the cluster for topics that say nothing.
     pub unclean_leader_election_enable: bool,
     pub delete_topic_enable: bool,
@@ -246,6 +250,16 @@ impl Config {
                 "leader.imbalance.check.interval.seconds",
                 300,
                 1..=LONG_MAX,
+            ),
+            controller_quota_window_num: reader.number(
+                "controller.quota.window.num",
+                11,
+                1..=2_147_483_647,
+            ),
+            controller_quota_window_size_seconds: reader.number(
+                "controller.quota.window.size.seconds",
+                1,
+                1..=2_147_483_647,
             ),
             unclean_leader_election_enable: reader.boolean("unclean.leader.election.enable", false),
             delete_topic_enable: reader.boolean("delete.topic.enable", true),

@@ -67,12 +67,12 @@ impl Answering {
         match self {
             Answering::CreateTopics(topics) => {
                 if let Some(topic) = topics.get_mut(place) {
-                    topic.result = Err(error);
+                    topic.result = Err(error.about_topic(&topic.name));
                 }
             }
             Answering::CreatePartitions(topics) => {
-                if let Some((_, result)) = topics.get_mut(place) {
-                    *result = Err(error);
+                if let Some((topic, result)) = topics.get_mut(place) {
+                    *result = Err(error.about_topic(topic));
                 }
             }
         }

@@ -39,6 +39,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 let event = ControllerEvent::TopicUncleanLeaderElectionEnable(topic);
                 self.ports.clock.schedule(0, event);
             }
+            self.renew_quotas(changed.quotas, changed.all_quotas)
+                .await?;
+        } else if !self.are_quotas_known {
+            self.load_quotas().await?;
         }
         self.seen_config_changes = SeenConfigChanges::all(listed);
         Ok(())

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 use super::awaited::{Answering, Awaited};
+use super::quotas::Charged;
 use super::{KafkaController, log};
 use crate::effect::{Answer, Read, ReplyTo, TopicZnode, ZkOutcome, ZkWrite};
-use crate::event::{CreatePartitionsRequest, MorePartitions};
+use crate::event::{Claimant, CreatePartitionsRequest, MorePartitions};
 use crate::machine::{topic_creation, topic_growth};
 use crate::model::{ApiError, KafkaError, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
@@ -26,13 +27,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_create_partitions(
         &mut self,
         request: CreatePartitionsRequest,
+        claimant: Claimant,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
         if let Err(error) = topic_creation::check_length(request.topics.len()) {
             self.answer(reply_to, Answer::CreatePartitions(Err(error)));
             return Ok(());
         }
-        let grown = match self.create_partitions(&request).await {
+        let charged = Charged::new(claimant, reply_to);
+        let grown = match self.create_partitions(&request, charged).await {
             Ok(grown) => grown,
             Err(fault) => {
                 // What was written before is there, as a client that asks again finds out.
@@ -42,7 +45,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
         };
         let said = |(topic, growth): &(TopicName, Growth)| {
-            let result = growth.as_ref().map(|_| ()).map_err(Clone::clone);
+            let refused = |refused: &ApiError| refused.clone().about_topic(topic);
+            let result = growth.as_ref().map(|_| ()).map_err(refused);
             (topic.clone(), result)
         };
         let answer = grown.iter().map(said).collect();
@@ -70,6 +74,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn create_partitions(
         &mut self,
         request: &CreatePartitionsRequest,
+        mut charged: Charged,
     ) -> Result<Vec<(TopicName, Growth)>, ZkFault> {
         let (order, repeated) = names(&request.topics);
         let mut results: BTreeMap<TopicName, Growth> = BTreeMap::new();
@@ -93,7 +98,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 break;
             }
             pending = self
-                .grow(pending, request.validate_only, &mut results)
+                .grow(pending, request.validate_only, &mut charged, &mut results)
                 .await?;
         }
         for asked in pending {
@@ -114,6 +119,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         pending: Vec<&'a MorePartitions>,
         validate_only: bool,
+        charged: &mut Charged,
         results: &mut BTreeMap<TopicName, Growth>,
     ) -> Result<Vec<&'a MorePartitions>, ZkFault> {
         let names: Vec<TopicName> = pending.iter().map(|asked| asked.topic.clone()).collect();
@@ -133,6 +139,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             results.extend(fine.map(|plan| (plan.asked.topic.clone(), Ok(plan.added))));
             return Ok(Vec::new());
         }
+        planned.retain(|plan| {
+            let topic = &plan.asked.topic;
+            match self.charge(charged, topic, plan.added.len()) {
+                Ok(()) => true,
+                Err(denied) => {
+                    results.insert(topic.clone(), Err(denied));
+                    false
+                }
+            }
+        });
         self.write_growth(planned, results).await
     }
 

@@ -7,27 +7,30 @@
 use tracing::{info, warn};
 
 use super::awaited::{Answering, Awaited};
+use super::quotas::Charged;
 use super::topics::{Unknown, list};
 use super::{KafkaController, log};
-use crate::effect::{Answer, CreatedTopic, ReplyTo, TopicDetails, ZkOutcome, ZkWrite};
-use crate::event::{CreateTopicsRequest, NewTopic};
+use crate::effect::{Answer, CreatedTopic, Read, ReplyTo, TopicDetails, ZkOutcome, ZkWrite};
+use crate::event::{Claimant, CreateTopicsRequest, NewTopic};
 use crate::machine::placement::Spread;
-use crate::machine::topic_creation::{self, PlannedTopic};
+use crate::machine::topic_creation::{self, PlannedTopic, TopicDefaults};
 use crate::model::topic_config;
-use crate::model::{ApiError, KafkaError, TopicId, TopicName, TopicPartition};
+use crate::model::{ApiError, ConfigEntity, KafkaError, TopicId, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_create_topics(
         &mut self,
         request: CreateTopicsRequest,
+        claimant: Claimant,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
         if let Err(error) = topic_creation::check_length(request.topics.len()) {
             self.answer(reply_to, Answer::CreateTopics(Err(error)));
             return Ok(());
         }
-        let outcome = self.create_topics(&request).await;
+        let charged = Charged::new(claimant, reply_to);
+        let outcome = self.create_topics(&request, charged).await;
         let topics = match outcome {
             Ok(topics) => topics,
             Err(fault) => {
@@ -61,6 +64,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn create_topics(
         &mut self,
         request: &CreateTopicsRequest,
+        charged: Charged,
     ) -> Result<Vec<CreatedTopic>, ZkFault> {
         let asked = &request.topics;
         if asked
@@ -71,18 +75,42 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.process_topic_change().await?;
         }
         let spreads: Vec<Spread> = asked.iter().map(|_| self.any_spread()).collect();
-        let defaults = &self.settings.topic_defaults;
-        let planned = topic_creation::plan(&self.context, defaults, asked, &spreads);
+        let defaults = self.topic_defaults().await?;
+        let planned = topic_creation::plan(&self.context, &defaults, asked, &spreads);
         let results = if request.validate_only {
-            let details = |planned: PlannedTopic| self.details(&planned, None);
+            let details = |planned: PlannedTopic| self.details(&planned, None, &defaults);
             planned
                 .into_iter()
                 .map(|planned| planned.map(details))
                 .collect()
         } else {
-            self.write_planned(planned).await?
+            let planned = self.charge_planned(planned, charged);
+            self.write_planned(planned, &defaults).await?
         };
         Ok(asked.iter().zip(results).map(created).collect())
+    }
+
+    /// What stands in for what is left open, as of now. Where the cluster's default can't be read the file alone counts.
+    async fn topic_defaults(&mut self) -> Result<TopicDefaults, ZkFault> {
+        let mut defaults = self.settings.topic_defaults.clone();
+        let of_cluster = [ConfigEntity::BrokerDefault];
+        let read = match self.ports.zk.entity_configs(&of_cluster).await {
+            Err(ZkFault::Refused { path, cause }) => Read::Broken(format!("{path}: {cause}")),
+            other => other?.pop().unwrap_or(Read::Missing),
+        };
+        match read {
+            Read::Found((config, _)) => {
+                let protocol = self.context.protocol();
+                let (broker, useless) = defaults.broker.with_cluster_defaults(&config.0, protocol);
+                defaults.broker = broker;
+                self.warn_broken(useless.into_iter().map(|why| {
+                    format!("/config/brokers/<default>: {why}; set it again with kafka-configs")
+                }));
+            }
+            Read::Broken(why) => self.warn_broken([why]),
+            Read::Missing => {}
+        }
+        Ok(defaults)
     }
 
     fn any_spread(&mut self) -> Spread {
@@ -92,10 +120,25 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
     }
 
+    /// What the client's quota allows of what was planned, in the order of the request.
+    fn charge_planned(
+        &mut self,
+        planned: Vec<Result<PlannedTopic, ApiError>>,
+        mut charged: Charged,
+    ) -> Vec<Result<PlannedTopic, ApiError>> {
+        let mut charge = |topic: PlannedTopic| {
+            self.charge(&mut charged, &topic.name, topic.replicas.len())?;
+            Ok(topic)
+        };
+        let each = planned.into_iter();
+        each.map(|topic| topic.and_then(&mut charge)).collect()
+    }
+
     /// Creates the nodes of what was planned.
     async fn write_planned(
         &mut self,
         planned: Vec<Result<PlannedTopic, ApiError>>,
+        defaults: &TopicDefaults,
     ) -> Result<Vec<Result<TopicDetails, ApiError>>, ZkFault> {
         let has_ids = self.context.protocol().has_topic_ids();
         let mut with_id = |planned: PlannedTopic| {
@@ -116,13 +159,18 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let results = planned.into_iter().map(|planned| {
             let (topic, id) = planned?;
             judge(&topic.name, outcomes.next())?;
-            Ok(self.details(&topic, id))
+            Ok(self.details(&topic, id, defaults))
         });
         Ok(results.collect())
     }
 
-    fn details(&self, topic: &PlannedTopic, topic_id: Option<TopicId>) -> TopicDetails {
-        let broker = &self.settings.topic_defaults.broker;
+    fn details(
+        &self,
+        topic: &PlannedTopic,
+        topic_id: Option<TopicId>,
+        defaults: &TopicDefaults,
+    ) -> TopicDetails {
+        let broker = &defaults.broker;
         TopicDetails {
             topic_id,
             num_partitions: topic.replicas.len(),
@@ -135,7 +183,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 fn created((asked, result): (&NewTopic, Result<TopicDetails, ApiError>)) -> CreatedTopic {
     CreatedTopic {
         name: asked.name.clone(),
-        result,
+        result: result.map_err(|refused| refused.about_topic(&asked.name)),
     }
 }
 

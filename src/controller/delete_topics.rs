@@ -4,11 +4,14 @@
 //! begin a deletion whose request is not in ZooKeeper: the next controller would not know of it.
 //! Upstream: `handleDeleteTopicsRequest` in `KafkaApis.scala`, `DelayedDeleteTopics.scala`.
 
+use std::collections::BTreeMap;
+
 use tracing::warn;
 
+use super::quotas::Charged;
 use super::{KafkaController, log};
 use crate::effect::{Answer, DeletedTopic, ReplyTo, TopicReference, ZkOutcome, ZkWrite};
-use crate::event::ControllerEvent;
+use crate::event::{Claimant, ControllerEvent};
 use crate::model::{ApiError, KafkaError, TopicName};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -25,9 +28,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         topics: Vec<TopicReference>,
         timeout_ms: i32,
+        claimant: Claimant,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        let outcome = self.ask_for_deletion(&topics).await;
+        let charged = Charged::new(claimant, reply_to);
+        let outcome = self.ask_for_deletion(&topics, charged).await;
         let topics = match outcome {
             Ok(topics) => topics,
             Err(fault) => {
@@ -52,6 +57,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn ask_for_deletion(
         &mut self,
         asked: &[TopicReference],
+        charged: Charged,
     ) -> Result<Vec<DeletedTopic>, ZkFault> {
         if !self.settings.delete_topic_enable {
             let disabled = || {
@@ -70,10 +76,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.process_topic_change().await?;
         }
         let found: Vec<Option<TopicName>> = asked.iter().map(|topic| self.find(topic)).collect();
+        let denied = self.charge_deletions(found.iter().flatten(), charged);
         let mut new: Vec<TopicName> = found
             .iter()
             .flatten()
             .filter(|topic| !self.context.is_queued_for_deletion(topic))
+            .filter(|topic| !denied.contains_key(*topic))
             .cloned()
             .collect();
         new.sort();
@@ -82,12 +90,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let said = asked.iter().zip(found).map(|(topic, name)| {
             let result = match name {
                 None => Err(unknown(topic)),
-                Some(name) => match refused.iter().find(|(refused, _)| *refused == name) {
-                    Some((_, why)) => Err(ApiError::new(
+                Some(name) => match (denied.get(&name), refused.get(&name)) {
+                    (Some(denied), _) => Err(denied.clone()),
+                    (None, Some(why)) => Err(ApiError::new(
                         KafkaError::UNKNOWN_SERVER_ERROR,
                         why.as_str(),
                     )),
-                    None => Ok(()),
+                    (None, None) => Ok(()),
                 },
             };
             self.deleted(topic, result)
@@ -95,13 +104,30 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(said.collect())
     }
 
+    /// The topics for which the client's quota doesn't suffice. As in Java also those count that are being deleted already.
+    fn charge_deletions<'a>(
+        &mut self,
+        topics: impl Iterator<Item = &'a TopicName>,
+        mut charged: Charged,
+    ) -> BTreeMap<TopicName, ApiError> {
+        let mut denied = BTreeMap::new();
+        for name in topics {
+            let topic = self.context.topic(name);
+            let partitions = topic.map_or(0, |topic| topic.partitions.len());
+            if let Err(why) = self.charge(&mut charged, name, partitions) {
+                denied.insert(name.clone(), why.about_topic(name));
+            }
+        }
+        denied
+    }
+
     /// Returns those that ZooKeeper did not take.
     async fn write_deletion_requests(
         &mut self,
         topics: Vec<TopicName>,
-    ) -> Result<Vec<(TopicName, String)>, ZkFault> {
+    ) -> Result<BTreeMap<TopicName, String>, ZkFault> {
         if topics.is_empty() {
-            return Ok(Vec::new());
+            return Ok(BTreeMap::new());
         }
         let writes: Vec<ZkWrite> = topics
             .iter()
@@ -109,7 +135,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .map(ZkWrite::CreateTopicDeletion)
             .collect();
         let outcomes = self.ports.zk.write(&self.term()?, &writes).await?;
-        let mut refused = Vec::new();
+        let mut refused = BTreeMap::new();
         for (topic, outcome) in topics.into_iter().zip(outcomes) {
             match outcome {
                 ZkOutcome::Written { .. } | ZkOutcome::AlreadyExists => {
@@ -117,12 +143,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 }
                 ZkOutcome::Refused(why) => {
                     warn!(target: log::CONTROLLER, "topic {topic} is not deleted, as a client asked for: {why}");
-                    refused.push((topic, why));
+                    refused.insert(topic, why);
                 }
                 ZkOutcome::Missing | ZkOutcome::VersionConflict => {
                     let why = "/admin/delete_topics is missing; create it, or restart a broker, which does".to_owned();
                     warn!(target: log::CONTROLLER, "topic {topic} is not deleted, as a client asked for: {why}");
-                    refused.push((topic, why));
+                    refused.insert(topic, why);
                 }
             }
         }

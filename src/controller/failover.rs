@@ -9,6 +9,7 @@ use super::topics::Unknown;
 use super::{KafkaController, log};
 use crate::effect::{Read, Term, ZkOutcome, ZkWrite};
 use crate::event::ControllerEvent;
+use crate::machine::mutation_quota::ControllerMutationQuotas;
 use crate::machine::partition::{self, OnlineChange};
 use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
@@ -32,6 +33,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.context.begin_term(term);
         self.context.set_own_broker(me);
         self.takeover_due_at_ms = None;
+        self.quotas = ControllerMutationQuotas::new(self.settings.quota_window);
+        self.are_quotas_known = false;
         self.context.set_klamm_ids(self.ports.zk.klamm_ids().await?);
         // Without any broker nothing is known of those to come.
         let lowest = InterBrokerProtocol::assumed_from_registration(4);
@@ -66,6 +69,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.start_timers();
         self.initialize_partition_reassignments().await?;
         self.resume_deletions().await?;
+        self.load_quotas().await?;
         // Asked for under an earlier controller, which may not have come to it.
         self.process_preferred_replica_election().await
     }

@@ -19,16 +19,18 @@ mod isr;
 mod log;
 pub mod preflight;
 mod producer_ids;
+mod quotas;
 mod reassign;
 mod responses;
 mod role;
+mod scram;
 mod shared_settings;
 mod shutdown;
 mod sweep;
 mod tokens;
 mod topics;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tracing::{error, info, warn};
@@ -39,6 +41,7 @@ use crate::event::{ControllerEvent, ControllerState};
 use crate::machine::acknowledgement::MetadataAcknowledgements;
 use crate::machine::candidacy::{Candidacy, Survey, TakeoverPolicy, Unfit};
 use crate::machine::config_changes::SeenConfigChanges;
+use crate::machine::mutation_quota::{ControllerMutationQuotas, QuotaWindow};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::topic_creation::TopicDefaults;
 use crate::machine::{Applied, Decision, Fetched, Needs, Refused, StateChange};
@@ -75,6 +78,8 @@ pub struct ControllerSettings {
     pub shared: SharedSettings,
     /// What stands in for what clients leave open where they create topics.
     pub topic_defaults: TopicDefaults,
+    /// How long clients may save up what they don't use of their quotas on partitions created and deleted.
+    pub quota_window: QuotaWindow,
     /// How often everything is compared with ZooKeeper: 60 s, or 5 s where topics are polled.
     pub anti_entropy_period_ms: u64,
     /// How often expired delegation tokens are looked for; `None`: the cluster has none.
@@ -134,6 +139,12 @@ pub struct KafkaController<Z, B, R, C> {
     acknowledgements: MetadataAcknowledgements,
     /// Which notices below `/config/changes` were looked at.
     seen_config_changes: SeenConfigChanges,
+    /// What clients may create and delete.
+    quotas: ControllerMutationQuotas,
+    /// The quotas were read; where ZooKeeper refused they are read again.
+    are_quotas_known: bool,
+    /// Waiting clients that have used up a quota.
+    throttles: BTreeMap<ReplyTo, quotas::Throttle>,
     /// When expired delegation tokens are looked for next.
     token_check_due_at_ms: Option<u64>,
     /// When the balance of leaders is looked at next.
@@ -177,6 +188,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             awaited_creations: Vec::new(),
             acknowledgements: MetadataAcknowledgements::default(),
             seen_config_changes: SeenConfigChanges::default(),
+            quotas: ControllerMutationQuotas::new(settings.quota_window),
+            are_quotas_known: false,
+            throttles: BTreeMap::new(),
             token_check_due_at_ms: None,
             balance_due_at_ms: None,
             reassignment_node: BTreeSet::new(),
@@ -293,6 +307,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::UpdateFeatures { updates, reply_to } => {
                 self.process_update_features(updates, reply_to).await
             }
+            ControllerEvent::AlterUserScramCredentials {
+                alterations,
+                reply_to,
+            } => self
+                .process_alter_user_scram_credentials(alterations, reply_to)
+                .await
+                .map(none),
             ControllerEvent::BrokerChange if self.context.term().is_none() => {
                 self.begin_survey().await.map(none)
             }
@@ -327,17 +348,26 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::DeleteTopics {
                 topics,
                 timeout_ms,
+                claimant,
                 reply_to,
             } => self
-                .process_delete_topics(topics, timeout_ms, reply_to)
+                .process_delete_topics(topics, timeout_ms, claimant, reply_to)
                 .await
                 .map(none),
-            ControllerEvent::CreateTopics { request, reply_to } => self
-                .process_create_topics(request, reply_to)
+            ControllerEvent::CreateTopics {
+                request,
+                claimant,
+                reply_to,
+            } => self
+                .process_create_topics(request, claimant, reply_to)
                 .await
                 .map(none),
-            ControllerEvent::CreatePartitions { request, reply_to } => self
-                .process_create_partitions(request, reply_to)
+            ControllerEvent::CreatePartitions {
+                request,
+                claimant,
+                reply_to,
+            } => self
+                .process_create_partitions(request, claimant, reply_to)
                 .await
                 .map(none),
             ControllerEvent::Compare(reply_to) => self.process_compare(reply_to).await.map(none),
@@ -591,6 +621,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     fn answer(&mut self, to: ReplyTo, answer: Answer) {
+        let answer = self.throttled(to, answer);
         self.ports.replies.answer(to, answer);
     }
 
@@ -670,6 +701,10 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
                 KafkaError::NOT_CONTROLLER,
                 "this node is not the controller any more",
             ))),
+        )),
+        ControllerEvent::AlterUserScramCredentials { reply_to, .. } => Some((
+            *reply_to,
+            Answer::AlterUserScramCredentials(Err(KafkaError::NOT_CONTROLLER)),
         )),
         ControllerEvent::ElectLeaders { reply_to, .. } => Some((
             *reply_to,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use crate::effect::{Incarnation, PartitionErrors, ReplyTo, TopicReference};
 use crate::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderEpoch,
-    LeaderRecoveryState, PartitionEpoch, TopicName, TopicPartition,
+    LeaderRecoveryState, PartitionEpoch, ScramCredential, TopicName, TopicPartition,
 };
 use crate::port::BrokerSurvey;
 
@@ -133,6 +133,8 @@ pub enum ControllerEvent {
         topics: Vec<TopicReference>,
         /// How long the client waits until they are gone for clients; 0 or less: not at all.
         timeout_ms: i32,
+        /// Whose quota is charged.
+        claimant: Claimant,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -140,6 +142,8 @@ pub enum ControllerEvent {
     CreateTopics {
         /// Which, and how.
         request: CreateTopicsRequest,
+        /// Whose quota is charged.
+        claimant: Claimant,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -147,6 +151,8 @@ pub enum ControllerEvent {
     CreatePartitions {
         /// Which, and how many.
         request: CreatePartitionsRequest,
+        /// Whose quota is charged.
+        claimant: Claimant,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
@@ -185,6 +191,13 @@ pub enum ControllerEvent {
         /// Where the answer goes.
         reply_to: ReplyTo,
     },
+    /// An operator wants SCRAM credentials of users changed.
+    AlterUserScramCredentials {
+        /// How, in the request's order.
+        alterations: Vec<ScramAlteration>,
+        /// Where the answer goes.
+        reply_to: ReplyTo,
+    },
     /// It is time to look for delegation tokens that have expired.
     ExpireDelegationTokens,
 
@@ -193,6 +206,26 @@ pub enum ControllerEvent {
     /// Read every state again: brokers up to 2.0 fence none of their controller's writes, so one that was deposed may
     /// still have written after we had read.
     RereadStates,
+}
+
+/// Whose quota on partitions created and deleted is charged, and how (KIP-599).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimant {
+    /// The user's name.
+    pub user: String,
+    /// What the client calls itself; empty if it doesn't.
+    pub client_id: String,
+    /// What becomes of a request above the quota.
+    pub enforcement: QuotaEnforcement,
+}
+
+/// What becomes of a request above a quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuotaEnforcement {
+    /// It is denied: the client understands that.
+    Strict,
+    /// It is done, and the client kept waiting afterwards.
+    Permissive,
 }
 
 /// Topics that a client wants.
@@ -241,6 +274,31 @@ pub struct MorePartitions {
     pub count: i32,
     /// The client's own choice of brokers, one list for each new partition; `None`: the controller chooses.
     pub assignments: Option<Vec<Vec<BrokerId>>>,
+}
+
+/// One credential in an AlterUserScramCredentials request (KIP-554).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScramAlteration {
+    /// Whose; any text.
+    pub user: String,
+    /// The number of its mechanism.
+    pub mechanism: i8,
+    /// What is to become of it.
+    pub change: ScramChange,
+}
+
+/// What is to become of a SCRAM credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScramChange {
+    /// It goes.
+    Delete,
+    /// It is made, or replaced.
+    Upsert {
+        /// Its iterations, as asked for.
+        iterations: i32,
+        /// As it is to be written; `None`: what was sent makes none.
+        credential: Option<ScramCredential>,
+    },
 }
 
 /// What leaders an operator wants. Upstream: `ElectionType` (KIP-460).
@@ -487,6 +545,7 @@ impl ControllerEvent {
             | Self::ChannelBehind(_)
             | Self::ConfigChange
             | Self::ExpireDelegationTokens
+            | Self::AlterUserScramCredentials { .. }
             | Self::AllocateProducerIds { .. }
             | Self::AntiEntropy(_)
             | Self::RereadStates => ControllerState::Idle,

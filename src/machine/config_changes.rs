@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::effect::{ConfigChange, NotificationName, Read};
-use crate::model::TopicName;
+use crate::model::{ConfigEntity, TopicName};
 
 /// How every notice is named; ten digits follow.
 const PREFIX: &str = "config_change_";
@@ -55,6 +55,10 @@ pub struct Changed {
     pub default: bool,
     /// The configurations of these topics.
     pub topics: BTreeSet<TopicName>,
+    /// The configurations of these users and clients.
+    pub quotas: BTreeSet<ConfigEntity>,
+    /// The configurations of all users and clients.
+    pub all_quotas: bool,
     /// What could not be understood, each with its path.
     pub broken: Vec<String>,
 }
@@ -66,7 +70,9 @@ pub fn changed(notices: Vec<Read<ConfigChange>>) -> Changed {
     for notice in notices {
         match notice {
             Read::Found(ConfigChange::Topic(topic)) => _ = changed.topics.insert(topic),
-            Read::Found(ConfigChange::BrokerDefault) | Read::Missing => changed.default = true,
+            Read::Found(ConfigChange::Quota(entity)) => _ = changed.quotas.insert(entity),
+            Read::Found(ConfigChange::BrokerDefault) => changed.default = true,
+            Read::Missing => (changed.default, changed.all_quotas) = (true, true),
             Read::Found(ConfigChange::Other) => {}
             Read::Broken(why) => changed.broken.push(why),
         }
@@ -77,6 +83,7 @@ pub fn changed(notices: Vec<Read<ConfigChange>>) -> Changed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SanitizedName;
 
     fn names(names: &[&str]) -> Vec<NotificationName> {
         let names = names.iter();
@@ -118,24 +125,25 @@ mod tests {
     #[test]
     fn notices_say_where_to_look() {
         let topic = |name: &str| Read::Found(ConfigChange::Topic(TopicName::new(name)));
+        let user = ConfigEntity::User(SanitizedName::of("u"));
         let notices = vec![
             topic("t"),
             Read::Found(ConfigChange::Other),
             topic("t"),
+            Read::Found(ConfigChange::Quota(user.clone())),
             Read::Broken("/config/changes/x: bad".to_owned()),
             topic("a"),
         ];
         let found = changed(notices);
-        assert!(!found.default);
+        assert!(!found.default && !found.all_quotas);
+        assert_eq!(found.quotas, [user].into());
         assert_eq!(
             found.topics,
             [TopicName::new("a"), TopicName::new("t")].into()
         );
         assert_eq!(found.broken, ["/config/changes/x: bad"]);
         assert!(changed(vec![Read::Found(ConfigChange::BrokerDefault)]).default);
-        assert!(
-            changed(vec![Read::Missing]).default,
-            "it may have said anything"
-        );
+        let anything = changed(vec![Read::Missing]);
+        assert!(anything.default && anything.all_quotas);
     }
 }

@@ -12,6 +12,7 @@ pub mod election;
 pub mod features;
 pub mod isr;
 pub mod membership;
+pub mod mutation_quota;
 pub mod own_broker;
 pub mod partition;
 pub mod placement;
@@ -22,6 +23,7 @@ pub mod reassignment;
 pub mod replica;
 pub mod request_batch;
 pub mod sanitise;
+pub mod scram;
 pub mod shared_settings;
 pub mod shutdown;
 #[cfg(test)]

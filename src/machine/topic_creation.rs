@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::placement::{self, Candidate, Spread, Unplaceable};
 use crate::event::NewTopic;
-use crate::model::topic_config::{self, Properties};
+use crate::model::topic_config::{self, BrokerProperties, Properties};
 use crate::model::{ApiError, BrokerId, BrokerIds, KafkaError, TopicName};
 use crate::state::ControllerContext;
 
@@ -28,8 +28,9 @@ pub struct TopicDefaults {
     pub num_partitions: i32,
     /// `default.replication.factor`.
     pub replication_factor: i16,
-    /// The properties that stand in for what topics' configurations don't say.
-    pub broker: Properties,
+    /// The properties that stand in for what topics' configurations don't say; what the cluster's default says is read for
+    /// each request.
+    pub broker: BrokerProperties,
 }
 
 /// A topic that can be created.
@@ -121,7 +122,10 @@ impl Names {
             return Err(ApiError::new(KafkaError::INVALID_REQUEST, message));
         }
         if context.is_queued_for_deletion(name) {
-            let message = "a topic of this name is being deleted; create it once that is done";
+            let message = format!(
+                "a topic of this name is being deleted{}; create it again once that is done, or choose another name",
+                waiting(context, name)
+            );
             return Err(ApiError::new(KafkaError::TOPIC_ALREADY_EXISTS, message));
         }
         if context.topic(name).is_some() {
@@ -159,7 +163,16 @@ impl Names {
 
 /// The topic is there.
 pub fn already_exists() -> ApiError {
-    ApiError::new(KafkaError::TOPIC_ALREADY_EXISTS, "the topic exists already")
+    let message = "it exists already; choose another name, or delete it first";
+    ApiError::new(KafkaError::TOPIC_ALREADY_EXISTS, message)
+}
+
+/// What a deletion waits for, as the middle of a sentence.
+pub fn waiting(context: &ControllerContext, topic: &TopicName) -> String {
+    match context.ineligible_for_deletion(topic) {
+        Some(why) => format!(", which waits: {why}"),
+        None => String::new(),
+    }
 }
 
 /// Whether another legal name may stand for the same metrics. Upstream: `Topic.hasCollisionChars`.

@@ -4,7 +4,7 @@
 //! `AdminZkClient.createNewPartitionsAssignment`.
 
 use super::placement::{self, Spread};
-use super::topic_creation::{bad_assignment, check_count, check_replicas, unplaceable};
+use super::topic_creation::{bad_assignment, check_count, check_replicas, unplaceable, waiting};
 use crate::effect::TopicZnode;
 use crate::event::MorePartitions;
 use crate::model::{ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicName};
@@ -19,7 +19,10 @@ pub fn admit(context: &ControllerContext, topic: &TopicName) -> Result<(), ApiEr
         return Err(unknown());
     }
     if context.is_queued_for_deletion(topic) {
-        let message = "the topic is being deleted";
+        let message = format!(
+            "it is being deleted{} and can't grow; once that is done, create it again with as many partitions as it is to have",
+            waiting(context, topic)
+        );
         return Err(ApiError::new(KafkaError::INVALID_TOPIC_EXCEPTION, message));
     }
     Ok(())
@@ -29,7 +32,7 @@ pub fn admit(context: &ControllerContext, topic: &TopicName) -> Result<(), ApiEr
 pub fn unknown() -> ApiError {
     ApiError::new(
         KafkaError::UNKNOWN_TOPIC_OR_PARTITION,
-        "there is no such topic",
+        "there is no such topic; check the name, or create it",
     )
 }
 

@@ -3,6 +3,10 @@
 //! Must never hold text of its own: what an operator reads is made where the error arises. Upstream: `Errors.java`,
 //! `ApiError.java`.
 
+use std::borrow::Cow;
+
+use super::TopicName;
+
 /// An error code on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KafkaError(pub i16);
@@ -22,6 +26,27 @@ impl ApiError {
         let message = message.into();
         ApiError { error, message }
     }
+
+    /// The same, beginning with the topic that it is about. What clients put into their requests may be long, and an answer
+    /// has no room for texts above 32 KiB: name and message are cut.
+    #[must_use]
+    pub fn about_topic(self, topic: &TopicName) -> ApiError {
+        const NAME_MAX: usize = 249;
+        const MESSAGE_MAX: usize = 4_000;
+        let name = cut(topic.as_str(), NAME_MAX);
+        ApiError {
+            message: format!("topic {name}: {}", cut(&self.message, MESSAGE_MAX)),
+            ..self
+        }
+    }
+}
+
+/// The beginning of a text, in characters, and a sign that there was more.
+fn cut(text: &str, chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(chars) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
 }
 
 impl std::fmt::Display for ApiError {
@@ -37,10 +62,10 @@ macro_rules! codes {
             $(pub const $name: KafkaError = KafkaError($code);)+
 
             /// Kafka's name of the code, or its number.
-            pub fn name(self) -> std::borrow::Cow<'static, str> {
+            pub fn name(self) -> Cow<'static, str> {
                 match self.0 {
-                    $($code => std::borrow::Cow::Borrowed(stringify!($name)),)+
-                    other => std::borrow::Cow::Owned(format!("code {other}")),
+                    $($code => Cow::Borrowed(stringify!($name)),)+
+                    other => Cow::Owned(format!("code {other}")),
                 }
             }
         }
@@ -60,6 +85,7 @@ codes! {
     NOT_COORDINATOR = 16,
     INVALID_TOPIC_EXCEPTION = 17,
     CLUSTER_AUTHORIZATION_FAILED = 31,
+    UNSUPPORTED_SASL_MECHANISM = 33,
     UNSUPPORTED_VERSION = 35,
     TOPIC_ALREADY_EXISTS = 36,
     INVALID_PARTITIONS = 37,
@@ -78,6 +104,10 @@ codes! {
     ELIGIBLE_LEADERS_NOT_AVAILABLE = 83,
     ELECTION_NOT_NEEDED = 84,
     NO_REASSIGNMENT_IN_PROGRESS = 85,
+    THROTTLING_QUOTA_EXCEEDED = 89,
+    RESOURCE_NOT_FOUND = 91,
+    DUPLICATE_RESOURCE = 92,
+    UNACCEPTABLE_CREDENTIAL = 93,
     INVALID_UPDATE_VERSION = 95,
     FEATURE_UPDATE_FAILED = 96,
     UNKNOWN_TOPIC_ID = 100,

@@ -22,6 +22,8 @@ pub type Properties = BTreeMap<String, String>;
 pub enum ConfigSource {
     /// The topic's own configuration.
     Topic = 1,
+    /// The cluster's default, which can be changed while brokers run (KIP-226).
+    DynamicDefaultBroker = 3,
     /// A broker's file.
     StaticBroker = 4,
     /// Nobody said anything else.
@@ -39,6 +41,60 @@ pub struct TopicSetting {
     pub source: ConfigSource,
 }
 
+/// What stands in for what topics don't say, under the names that brokers have for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BrokerProperties {
+    /// What is set for all brokers in `/config/brokers/<default>`; it comes before the file. What is set there for a single
+    /// broker doesn't count: in Java that of the controller's own would.
+    cluster: Properties,
+    /// The controller's file.
+    file: Properties,
+}
+
+impl BrokerProperties {
+    /// Those of the file alone.
+    pub fn of_file(file: Properties) -> BrokerProperties {
+        BrokerProperties {
+            cluster: Properties::new(),
+            file,
+        }
+    }
+
+    /// The same with what is set in `/config/brokers/<default>` of what brokers at `protocol` can change while they run; and
+    /// what of that is of no use, in words. Brokers go by the next in line there, and so does this.
+    pub fn with_cluster_defaults(
+        mut self,
+        config: &Properties,
+        protocol: InterBrokerProtocol,
+    ) -> (BrokerProperties, Vec<String>) {
+        let mut useless = Vec::new();
+        self.cluster.clear();
+        for key in KEYS.iter().filter(|key| key.name != MESSAGE_FORMAT) {
+            // Of several units of time only the first can be set so.
+            let Some((name, Unit::Same)) = key.broker.first() else {
+                continue;
+            };
+            let Some(value) = config.get(*name) else {
+                continue;
+            };
+            match key.check(value, protocol) {
+                Ok(()) => _ = self.cluster.insert((*name).to_owned(), value.clone()),
+                Err(why) => useless.push(format!("{name}={}: {why}", shortened(value))),
+            }
+        }
+        (self, useless)
+    }
+}
+
+/// Enough of a value to find it again.
+fn shortened(value: &str) -> String {
+    const SHOWN: usize = 100;
+    match value.char_indices().nth(SHOWN) {
+        None => value.to_owned(),
+        Some((end, _)) => format!("{}…", &value[..end]),
+    }
+}
+
 /// The broker's properties that stand in for what topics don't say, and those that decide what topics may say.
 pub fn broker_properties() -> impl Iterator<Item = &'static str> {
     let synonyms = KEYS.iter().flat_map(|key| key.broker.iter());
@@ -47,6 +103,8 @@ pub fn broker_properties() -> impl Iterator<Item = &'static str> {
         .chain([REMOTE_STORAGE_SYSTEM])
 }
 
+/// Fixed at a broker's start.
+const MESSAGE_FORMAT: &str = "message.format.version";
 const REMOTE_STORAGE_SYSTEM: &str = "remote.log.storage.system.enable";
 
 /// Whether brokers at `protocol` can live with a topic that is so configured; `broker` stands in where it says nothing.
@@ -56,7 +114,7 @@ const REMOTE_STORAGE_SYSTEM: &str = "remote.log.storage.system.enable";
 pub fn check(
     topic: &Properties,
     protocol: InterBrokerProtocol,
-    broker: &Properties,
+    broker: &BrokerProperties,
 ) -> Result<(), String> {
     for (name, value) in topic {
         let Some(key) = find(name) else {
@@ -78,7 +136,7 @@ fn find(name: &str) -> Option<&'static Key> {
 fn check_together(
     topic: &Properties,
     protocol: InterBrokerProtocol,
-    broker: &Properties,
+    broker: &BrokerProperties,
 ) -> Result<(), String> {
     let value = |name: &str| {
         let key = find(name);
@@ -106,6 +164,7 @@ fn check_together(
         return Ok(());
     }
     let has_remote_storage = broker
+        .file
         .get(REMOTE_STORAGE_SYSTEM)
         .is_some_and(|value| value.trim().eq_ignore_ascii_case("true"));
     if !has_remote_storage {
@@ -133,11 +192,11 @@ fn check_together(
 }
 
 /// Everything that is in force for a topic so configured, in the order of the names, as far as brokers at `protocol` know
-/// it. `broker` are the properties of a broker's file.
+/// it. `broker` stands in for what it doesn't say.
 pub fn in_force(
     topic: &Properties,
     protocol: InterBrokerProtocol,
-    broker: &Properties,
+    broker: &BrokerProperties,
 ) -> Vec<TopicSetting> {
     let known = KEYS.iter();
     known
@@ -150,7 +209,7 @@ impl Key {
     fn in_force(
         &self,
         topic: &Properties,
-        broker: &Properties,
+        broker: &BrokerProperties,
         protocol: InterBrokerProtocol,
     ) -> TopicSetting {
         let setting = |value, source| TopicSetting {
@@ -161,11 +220,16 @@ impl Key {
         if let Some(value) = topic.get(self.name) {
             return setting(value.trim().to_owned(), ConfigSource::Topic);
         }
-        let from_broker = self.broker.iter().find_map(|(name, unit)| {
-            let value = broker.get(*name)?;
+        let of_cluster = self.broker.first();
+        let of_cluster = of_cluster.and_then(|(name, _)| broker.cluster.get(*name));
+        if let Some(value) = of_cluster {
+            return setting(value.trim().to_owned(), ConfigSource::DynamicDefaultBroker);
+        }
+        let of_file = self.broker.iter().find_map(|(name, unit)| {
+            let value = broker.file.get(*name)?;
             unit.convert(value)
         });
-        match from_broker {
+        match of_file {
             Some(value) => setting(value, ConfigSource::StaticBroker),
             None => setting(self.default_at(protocol), ConfigSource::Default),
         }

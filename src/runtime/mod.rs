@@ -33,8 +33,10 @@ use crate::config::{Config, TakeoverPolicy};
 use crate::controller::{ControllerSettings, KafkaController, LeaderBalance, Stop};
 use crate::event::{ControllerEvent, EventSink};
 use crate::machine::candidacy;
+use crate::machine::mutation_quota::QuotaWindow;
 use crate::machine::topic_creation::TopicDefaults;
 use crate::model::BrokerId;
+use crate::model::topic_config::BrokerProperties;
 use crate::observe::capture::CaptureStartError;
 use crate::observe::http::{self, Compare, Observed};
 use crate::observe::telemetry::TelemetryError;
@@ -331,7 +333,11 @@ fn controller_settings(config: &Config) -> ControllerSettings {
         topic_defaults: TopicDefaults {
             num_partitions: config.num_partitions,
             replication_factor: config.default_replication_factor,
-            broker: config.topic_defaults.clone(),
+            broker: BrokerProperties::of_file(config.topic_defaults.clone()),
+        },
+        quota_window: QuotaWindow {
+            num: config.controller_quota_window_num,
+            size_seconds: config.controller_quota_window_size_seconds,
         },
         anti_entropy_period_ms: ANTI_ENTROPY_PERIOD_MS,
         token_expiry_check_interval_ms: config.delegation_token_expiry_check_interval_ms,

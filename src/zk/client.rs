@@ -23,7 +23,9 @@ use crate::effect::{
     PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, StateRead, Term, TokenId,
     TopicZnode, ZkOutcome, ZkWrite,
 };
-use crate::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
+use crate::model::{
+    Broker, BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, TopicName, TopicPartition,
+};
 use crate::port::{Notification, RoleView, Taking, Zk, ZkFault};
 
 /// How many requests may be unanswered. The crate knows no limit, and ZooKeeper throttles from 1000 on.
@@ -299,6 +301,17 @@ impl Zk for ZkClient {
         &self,
     ) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {
         self.read_delegation_tokens().await
+    }
+
+    async fn entity_configs(
+        &self,
+        entities: &[ConfigEntity],
+    ) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
+        self.read_entity_configs(entities).await
+    }
+
+    async fn quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault> {
+        self.read_quota_entities().await
     }
 
     async fn config_change_names(&self) -> Result<Vec<NotificationName>, ZkFault> {

@@ -3,7 +3,7 @@
 //! Must never know what a node holds (`znode` does). Upstream: the `path` functions of `ZkData.scala`.
 
 use crate::effect::{NotificationName, TokenId};
-use crate::model::{BrokerId, TopicName, TopicPartition};
+use crate::model::{BrokerId, ConfigEntity, SanitizedName, TopicName, TopicPartition};
 
 /// Who is the controller.
 pub const CONTROLLER: &str = "/controller";
@@ -32,6 +32,12 @@ pub const FEATURE: &str = "/feature";
 pub const PRODUCER_ID_BLOCK: &str = "/latest_producer_id_block";
 /// Parent of the notices that a configuration was written.
 pub const CONFIG_CHANGES: &str = "/config/changes";
+/// How notices of written configurations begin.
+pub const CONFIG_CHANGE: &str = "/config/changes/config_change_";
+/// Parent of the users' configurations.
+pub const USERS: &str = "/config/users";
+/// Parent of the configurations of clients of whatever user.
+pub const CLIENTS: &str = "/config/clients";
 /// Parent of the delegation tokens. Brokers that have a secret key create it.
 pub const DELEGATION_TOKENS: &str = "/delegation_token/tokens";
 /// How notices of changed delegation tokens begin.
@@ -60,8 +66,8 @@ pub const BASE_PATHS: &[&str] = &[
     "/config",
     CONFIG_CHANGES,
     "/config/topics",
-    "/config/clients",
-    "/config/users",
+    CLIENTS,
+    USERS,
     "/config/brokers",
     "/admin",
     DELETE_TOPICS,
@@ -108,6 +114,16 @@ pub fn state(partition: &TopicPartition) -> String {
 /// `/config/topics/T`.
 pub fn topic_config(name: &TopicName) -> String {
     format!("/config/topics/{name}")
+}
+
+/// `/config/users/U/clients`.
+pub fn clients_of_user(user: &SanitizedName) -> String {
+    format!("{USERS}/{user}/clients")
+}
+
+/// `/config/users/U` and the like.
+pub fn entity_config(entity: &ConfigEntity) -> String {
+    format!("/config/{}", entity.path())
 }
 
 /// `/admin/delete_topics/T`.

@@ -19,7 +19,10 @@ use crate::effect::{
     ConfigChange, DelegationTokenZnode, ElectionConfig, NotificationName, PreferredElectionZnode,
     Read, ReassignmentZnode, StateRead, TokenId, TopicZnode,
 };
-use crate::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
+use crate::model::{
+    BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, SanitizedName, TopicName,
+    TopicPartition,
+};
 use crate::port::{Notification, ZkFault};
 
 /// Small nodes a request: states are some 100 bytes.
@@ -245,6 +248,43 @@ impl ZkClient {
             other => other,
         };
         Ok(configs.await?.into_iter().map(empty).collect())
+    }
+
+    pub(super) async fn read_entity_configs(
+        &self,
+        entities: &[ConfigEntity],
+    ) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
+        self.many(
+            entities,
+            STATES_A_GROUP,
+            paths::entity_config,
+            |_, path, data, stat| znode::decode_entity_config(path, data, stat.version),
+        )
+        .await
+    }
+
+    /// A user whose name is too long for its clients to be asked for together with those of others is listed alone.
+    pub(super) async fn read_quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault> {
+        let names = |listed: Option<Vec<String>>| {
+            let listed = listed.unwrap_or_default().into_iter();
+            listed.map(|name| SanitizedName::read(&name))
+        };
+        let users: Vec<SanitizedName> = names(self.list(paths::USERS, None).await?).collect();
+        let clients = names(self.list(paths::CLIENTS, None).await?);
+        let asked = users.iter().filter(|user| !user.is_too_long());
+        let asked: Vec<&SanitizedName> = asked.collect();
+        let parents: Vec<String> = asked
+            .iter()
+            .map(|user| paths::clients_of_user(user))
+            .collect();
+        let of_users = self.children_of(Access::default(), &parents).await?;
+        let of_users = asked.into_iter().zip(of_users).flat_map(|(user, clients)| {
+            names(clients).map(|client| ConfigEntity::UserClient(user.clone(), client))
+        });
+        let mut entities: Vec<ConfigEntity> = of_users.collect();
+        entities.extend(clients.map(ConfigEntity::Client));
+        entities.extend(users.into_iter().map(ConfigEntity::User));
+        Ok(entities)
     }
 
     /// Topic nodes without watches.

@@ -19,7 +19,7 @@ use super::link::Wire;
 use super::read::Node;
 use super::{paths, znode};
 use crate::effect::{Term, ZkOutcome, ZkWrite};
-use crate::model::TopicName;
+use crate::model::{ConfigEntity, TopicName};
 use crate::port::ZkFault;
 use removal::{Extent, Removal};
 
@@ -337,7 +337,7 @@ impl ZkClient {
     }
 
     /// The children of many nodes; `None`: there is no such node, or it can't be listed.
-    async fn children_of(
+    pub(super) async fn children_of(
         &self,
         access: Access,
         parents: &[String],
@@ -366,7 +366,8 @@ impl ZkClient {
                 };
                 Ok(asked.into_iter().map(answer).collect::<Vec<_>>())
             });
-            read.await?.map_err(|error| refused(paths::TOPICS, error))
+            let first = parents.first().map_or(paths::TOPICS, String::as_str);
+            read.await?.map_err(|error| refused(first, error))
         };
         // A topic may have thousands of partitions: small groups keep the answers small.
         let groups = stream::iter(parents.chunks(50)).map(group);
@@ -429,6 +430,23 @@ fn asked(write: &ZkWrite) -> Asked {
             return Asked::Two(
                 Operation::CreateNumbered(paths::TOKEN_CHANGE.to_owned(), notice),
                 Operation::DeleteRead(paths::delegation_token(token), read.version, read.czxid),
+            );
+        }
+        ZkWrite::WriteUserConfig {
+            user,
+            config,
+            expected,
+        } => {
+            let entity = ConfigEntity::User(user.clone());
+            let path = paths::entity_config(&entity);
+            let data = znode::encode_topic_config(&config.0);
+            let notice = znode::encode_config_change(&entity.path());
+            return Asked::Two(
+                Operation::CreateNumbered(paths::CONFIG_CHANGE.to_owned(), notice),
+                match expected {
+                    Some(version) => Operation::Set(path, data, *version),
+                    None => Operation::Create(path, data),
+                },
             );
         }
         ZkWrite::DeleteTopicDeletion(topic) => Operation::Delete(paths::topic_deletion(topic)),

@@ -31,8 +31,8 @@ mod token;
 pub use admin::{decode_preferred_election, decode_reassignment, encode_reassignment};
 pub use cluster::decode_cluster_id;
 pub use config::{
-    decode_config_change, decode_election_config, encode_config_change, encode_election_config,
-    encode_topic_config,
+    decode_config_change, decode_election_config, decode_entity_config, encode_config_change,
+    encode_election_config, encode_topic_config,
 };
 pub use token::{decode_token, encode_token_change};
 

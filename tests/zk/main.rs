@@ -6,6 +6,7 @@ mod harness;
 mod proxy;
 
 mod check;
+mod configs;
 mod creations;
 mod ends;
 mod faults;

@@ -9,8 +9,9 @@ use klamm::controller::{ControllerSettings, KafkaController};
 use klamm::effect::{Answer, ControlRequests, Incarnation, ReplyTo};
 use klamm::event::{ControllerEvent, EventSink, Sweep};
 use klamm::machine::candidacy::TakeoverPolicy;
+use klamm::machine::mutation_quota::QuotaWindow;
 use klamm::machine::topic_creation::TopicDefaults;
-use klamm::model::topic_config::Properties;
+use klamm::model::topic_config::BrokerProperties;
 use klamm::model::{BrokerEpoch, BrokerId, BrokerRegistration, SharedSettings, TopicId};
 use klamm::port::{BrokerSurvey, Brokers, Clock, Ports, Replies, SurveyOutcome};
 use klamm::state::ControllerSnapshot;
@@ -163,8 +164,9 @@ impl Node {
             topic_defaults: TopicDefaults {
                 num_partitions: 1,
                 replication_factor: 1,
-                broker: Properties::new(),
+                broker: BrokerProperties::default(),
             },
+            quota_window: QuotaWindow::default(),
             anti_entropy_period_ms: 3_600_000,
             token_expiry_check_interval_ms: Some(1),
             leader_balance: None,

@@ -161,6 +161,9 @@ fn refusal(event: ControllerEvent) -> (ReplyTo, Answer) {
         ControllerEvent::ListPartitionReassignments { reply_to, .. } => {
             (reply_to, Answer::ListPartitionReassignments(Err(error)))
         }
+        ControllerEvent::AlterUserScramCredentials { reply_to, .. } => {
+            (reply_to, Answer::AlterUserScramCredentials(Err(error)))
+        }
         ControllerEvent::UpdateFeatures { reply_to, .. } => {
             let refused = ApiError::new(error, "refused");
             (reply_to, Answer::UpdateFeatures(Err(refused)))
@@ -263,7 +266,10 @@ async fn an_explanation_that_repeats_a_long_request_reaches_its_client() {
     let topic = create_topics_request::CreatableTopic::default().with_name(name());
     let request = CreateTopicsRequest::default().with_topics(vec![topic]);
     client.ask(4, 5, &request).await;
-    let ControllerEvent::CreateTopics { reply_to, request } = node.next_event().await else {
+    let ControllerEvent::CreateTopics {
+        reply_to, request, ..
+    } = node.next_event().await
+    else {
         panic!("another question");
     };
     let repeated = "long.".repeat(6_600);

@@ -4,7 +4,7 @@ use super::*;
 use crate::effect::{
     AlterPartitionAnswer, CreatedTopic, Incarnation, ProducerIdBlock, TopicReference,
 };
-use crate::event::NewTopic;
+use crate::event::{NewTopic, QuotaEnforcement, ScramChange};
 use crate::model::{ApiError, BrokerId, KafkaError, TopicName, TopicPartition};
 use klamm_codec::messages::alter_partition_request::{PartitionData, TopicData};
 use klamm_codec::messages::leader_and_isr_request::LeaderAndIsrPartitionState;
@@ -338,7 +338,12 @@ async fn a_client_that_wants_topics_is_answered_by_the_controller_or_sent_to_the
         .with_timeout_ms(9);
     for version in 0..=7 {
         client.ask(version, 5, &asked).await;
-        let ControllerEvent::CreateTopics { request, reply_to } = node.next_event().await else {
+        let ControllerEvent::CreateTopics {
+            request,
+            claimant,
+            reply_to,
+        } = node.next_event().await
+        else {
             panic!("another event");
         };
         let meant = NewTopic {
@@ -349,6 +354,9 @@ async fn a_client_that_wants_topics_is_answered_by_the_controller_or_sent_to_the
             configs: Vec::new(),
         };
         assert_eq!((request.topics, request.timeout_ms), (vec![meant], 9));
+        let is_strict = claimant.enforcement == QuotaEnforcement::Strict;
+        assert_eq!(is_strict, version >= 6, "v{version}");
+        assert_eq!(claimant.user, "ANONYMOUS");
         let refused = ApiError::new(KafkaError::INVALID_REPLICATION_FACTOR, "too many");
         let said = CreatedTopic {
             name: TopicName::new("t"),
@@ -371,12 +379,103 @@ async fn a_client_that_wants_topics_is_answered_by_the_controller_or_sent_to_the
 }
 
 #[tokio::test]
-async fn what_is_not_served_yet_or_never_closes_the_connection() {
+async fn credentials_are_the_controllers_to_change_and_no_password_reaches_it() {
+    let mut node = Node::leading(&[]).await;
+    let mut client = node.connect().await;
+    let upsertion = alter_user_scram_credentials_request::ScramCredentialUpsertion::default()
+        .with_name(StrBytes::from_static_str("u"))
+        .with_mechanism(1)
+        .with_iterations(5000)
+        .with_salt(Bytes::from_static(b"salt"))
+        .with_salted_password(Bytes::from_static(b"password"));
+    let asked = AlterUserScramCredentialsRequest::default().with_upsertions(vec![upsertion]);
+    for is_controller in [true, false] {
+        client.ask(0, 5, &asked).await;
+        let event = node.next_event().await;
+        let ControllerEvent::AlterUserScramCredentials {
+            alterations,
+            reply_to,
+        } = event
+        else {
+            panic!("another event");
+        };
+        assert_eq!(alterations[0].user, "u");
+        let ScramChange::Upsert { credential, .. } = &alterations[0].change else {
+            panic!("{alterations:?}");
+        };
+        let written = credential.as_ref().unwrap().as_str();
+        assert!(
+            written.starts_with("salt=c2FsdA==,stored_key="),
+            "{written}"
+        );
+        assert!(!written.contains("cGFzc3dvcmQ="), "{written}");
+        assert!(!format!("{alterations:?}").contains("c2FsdA=="));
+        let answer = match is_controller {
+            true => Ok(vec![("u".to_owned(), Ok(()))]),
+            false => Err(KafkaError::NOT_CONTROLLER),
+        };
+        node.slots
+            .answer(reply_to, Answer::AlterUserScramCredentials(answer));
+        let payload = client.answer().await.unwrap();
+        let response = decode_response::<AlterUserScramCredentialsRequest>(0, &payload).unwrap();
+        let expected = if is_controller { 0 } else { 41 };
+        assert_eq!(response.results.len(), 1);
+        assert_eq!(response.results[0].error_code, expected);
+    }
+}
+
+/// A client that asked for a topic and is told to keep quiet.
+async fn throttled_client(node: &mut Node, throttle_time_ms: u64) -> Client {
+    let mut client = node.connect().await;
+    client.ask(7, 5, &CreateTopicsRequest::default()).await;
+    let ControllerEvent::CreateTopics { reply_to, .. } = node.next_event().await else {
+        panic!("another event");
+    };
+    let answer = Box::new(Answer::CreateTopics(Ok(Vec::new())));
+    let throttled = Answer::Throttled {
+        throttle_time_ms,
+        answer,
+    };
+    node.slots.answer(reply_to, throttled);
+    let payload = client.answer().await.unwrap();
+    let response = decode_response::<CreateTopicsRequest>(7, &payload).unwrap();
+    assert_eq!(response.throttle_time_ms as u64, throttle_time_ms);
+    client
+}
+
+#[tokio::test]
+async fn a_client_above_its_quota_is_answered_at_once_and_read_from_later() {
+    const THROTTLE_MS: u64 = 400;
+    let mut node = Node::leading(&[]).await;
+    let began = std::time::Instant::now();
+    let mut client = throttled_client(&mut node, THROTTLE_MS).await;
+    client.ask(7, 6, &CreateTopicsRequest::default()).await;
+    // Others are served meanwhile.
+    let mut other = node.connect().await;
+    other.ask(7, 8, &CreateTopicsRequest::default()).await;
+    for _ in 0..2 {
+        let ControllerEvent::CreateTopics { reply_to, .. } = node.next_event().await else {
+            panic!("another event");
+        };
+        node.slots
+            .answer(reply_to, Answer::CreateTopics(Ok(Vec::new())));
+    }
+    assert!(other.answer().await.is_some());
+    assert!(client.answer().await.is_some());
+    assert!(began.elapsed().as_millis() >= u128::from(THROTTLE_MS));
+}
+
+#[tokio::test]
+async fn a_client_that_is_kept_waiting_holds_up_no_shutdown() {
+    let mut node = Node::leading(&[]).await;
+    let mut client = throttled_client(&mut node, 500_000).await;
+    soon(node.handle.shutdown()).await;
+    assert_eq!(client.answer().await, None);
+}
+
+#[tokio::test]
+async fn what_is_never_served_closes_the_connection() {
     let node = Node::leading(&[]).await;
-    node.connect()
-        .await
-        .is_closed_on(0, &AlterUserScramCredentialsRequest::default())
-        .await;
     node.connect()
         .await
         .is_closed_on(1, &SaslHandshakeRequest::default())

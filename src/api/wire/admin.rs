@@ -117,6 +117,7 @@ pub(in crate::api) fn delete_topics_response(
     header: &RequestHeader,
     asked: &DeleteTopics,
     answer: Result<Vec<DeletedTopic>, KafkaError>,
+    throttle_time_ms: i32,
 ) -> Result<Frame, CodecError> {
     let mut said = answer.map(Vec::into_iter);
     let results = asked.topics.iter().map(|topic| match topic {
@@ -132,7 +133,9 @@ pub(in crate::api) fn delete_topics_response(
             Err(error) => refused_topic(reference, *error),
         },
     });
-    let response = DeleteTopicsResponse::default().with_responses(results.collect());
+    let response = DeleteTopicsResponse::default()
+        .with_throttle_time_ms(throttle_time_ms)
+        .with_responses(results.collect());
     encode_response::<DeleteTopicsRequest>(header.version, header.correlation_id, &response)
 }
 

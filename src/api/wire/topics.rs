@@ -67,6 +67,7 @@ pub(in crate::api) fn create_topics_response(
     header: &RequestHeader,
     asked: &[TopicName],
     answer: Result<Vec<CreatedTopic>, KafkaError>,
+    throttle_time_ms: i32,
 ) -> Result<Frame, CodecError> {
     let topics = match answer {
         Ok(topics) => topics
@@ -75,7 +76,9 @@ pub(in crate::api) fn create_topics_response(
             .collect(),
         Err(error) => asked.iter().map(|name| failed_topic(name, error)).collect(),
     };
-    let response = CreateTopicsResponse::default().with_topics(topics);
+    let response = CreateTopicsResponse::default()
+        .with_throttle_time_ms(throttle_time_ms)
+        .with_topics(topics);
     encode_response::<messages::CreateTopicsRequest>(
         header.version,
         header.correlation_id,
@@ -150,6 +153,7 @@ pub(in crate::api) fn create_partitions_response(
     header: &RequestHeader,
     asked: &[TopicName],
     answer: Result<Vec<GrownTopic>, KafkaError>,
+    throttle_time_ms: i32,
 ) -> Result<Frame, CodecError> {
     let said = |name: &TopicName, error: KafkaError, message: Option<String>| {
         CreatePartitionsTopicResult::default()
@@ -167,7 +171,9 @@ pub(in crate::api) fn create_partitions_response(
             .collect(),
         Err(error) => asked.iter().map(|name| said(name, error, None)).collect(),
     };
-    let response = CreatePartitionsResponse::default().with_results(results);
+    let response = CreatePartitionsResponse::default()
+        .with_throttle_time_ms(throttle_time_ms)
+        .with_results(results);
     encode_response::<messages::CreatePartitionsRequest>(
         header.version,
         header.correlation_id,

@@ -8,7 +8,7 @@ fn defaults() -> TopicDefaults {
     TopicDefaults {
         num_partitions: 3,
         replication_factor: 2,
-        broker: Properties::new(),
+        broker: BrokerProperties::default(),
     }
 }
 

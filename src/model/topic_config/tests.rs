@@ -11,8 +11,16 @@ fn properties(entries: &[(&str, &str)]) -> Properties {
     owned.collect()
 }
 
+fn file(entries: &[(&str, &str)]) -> BrokerProperties {
+    BrokerProperties::of_file(properties(entries))
+}
+
 fn check_one(key: &str, value: &str) -> Result<(), String> {
-    check(&properties(&[(key, value)]), NEWEST, &Properties::new())
+    check(
+        &properties(&[(key, value)]),
+        NEWEST,
+        &BrokerProperties::default(),
+    )
 }
 
 #[test]
@@ -80,9 +88,9 @@ fn values_are_taken_that_every_release_takes_and_no_others() {
 #[test]
 fn every_default_is_a_value_that_may_be_set() {
     for protocol in [InterBrokerProtocol::OLDEST, NEWEST] {
-        for setting in in_force(&Properties::new(), protocol, &Properties::new()) {
+        for setting in in_force(&Properties::new(), protocol, &BrokerProperties::default()) {
             let same = properties(&[(setting.name, &setting.value)]);
-            assert_eq!(check(&same, protocol, &Properties::new()), Ok(()));
+            assert_eq!(check(&same, protocol, &BrokerProperties::default()), Ok(()));
         }
     }
 }
@@ -112,8 +120,8 @@ fn what_older_brokers_cannot_read_waits_for_the_cluster() {
         ("message.format.version", "2.4", "above the cluster's"),
     ] {
         let asked = properties(&[(key, value)]);
-        assert_eq!(check(&asked, NEWEST, &Properties::new()), Ok(()));
-        let why = check(&asked, old, &Properties::new()).unwrap_err();
+        assert_eq!(check(&asked, NEWEST, &BrokerProperties::default()), Ok(()));
+        let why = check(&asked, old, &BrokerProperties::default()).unwrap_err();
         assert!(why.contains(words), "{why}");
     }
 }
@@ -121,8 +129,8 @@ fn what_older_brokers_cannot_read_waits_for_the_cluster() {
 #[test]
 fn values_that_exclude_each_other_are_refused_also_against_what_the_file_says() {
     let lag = properties(&[("min.compaction.lag.ms", "20")]);
-    assert_eq!(check(&lag, NEWEST, &Properties::new()), Ok(()));
-    let file = properties(&[("log.cleaner.max.compaction.lag.ms", "10")]);
+    assert_eq!(check(&lag, NEWEST, &BrokerProperties::default()), Ok(()));
+    let file = file(&[("log.cleaner.max.compaction.lag.ms", "10")]);
     assert!(
         check(&lag, NEWEST, &file)
             .unwrap_err()
@@ -139,9 +147,9 @@ fn values_that_exclude_each_other_are_refused_also_against_what_the_file_says() 
 #[test]
 fn remote_storage_needs_a_cluster_that_has_it() {
     let remote = [("remote.storage.enable", "true")];
-    let why = check(&properties(&remote), NEWEST, &Properties::new()).unwrap_err();
+    let why = check(&properties(&remote), NEWEST, &BrokerProperties::default()).unwrap_err();
     assert!(why.contains("remote.log.storage.system.enable"), "{why}");
-    let file = properties(&[("remote.log.storage.system.enable", "true")]);
+    let file = file(&[("remote.log.storage.system.enable", "true")]);
     let with = |more: &[(&str, &str)]| check(&properties(&[&remote, more].concat()), NEWEST, &file);
     assert_eq!(with(&[]), Ok(()));
     assert!(
@@ -162,7 +170,7 @@ fn remote_storage_needs_a_cluster_that_has_it() {
 #[test]
 fn what_is_in_force_is_the_topics_then_the_files_then_the_default() {
     let topic = properties(&[("min.insync.replicas", " 2 ")]);
-    let file = properties(&[
+    let file = file(&[
         ("min.insync.replicas", "3"),
         ("log.retention.hours", "1"),
         ("log.roll.ms", "5"),
@@ -183,8 +191,60 @@ fn what_is_in_force_is_the_topics_then_the_files_then_the_default() {
 }
 
 #[test]
+fn the_clusters_default_comes_after_the_topic_and_before_the_file() {
+    let topic = properties(&[("min.insync.replicas", "2")]);
+    let broker = file(&[
+        ("min.insync.replicas", "3"),
+        ("log.retention.hours", "1"),
+        ("log.segment.bytes", "20"),
+        ("message.max.bytes", "30"),
+    ]);
+    let config = properties(&[
+        ("min.insync.replicas", "4"),
+        ("log.retention.ms", " 5 "),
+        ("log.segment.bytes", "6 MiB"),
+        // Fixed at the start of a broker, as are the coarser units of time, or nothing to topics.
+        ("log.message.format.version", "2.0"),
+        ("log.roll.hours", "7"),
+        ("num.io.threads", "8"),
+    ]);
+    let (broker, useless) = broker.with_cluster_defaults(&config, NEWEST);
+    assert_eq!(useless.len(), 1, "{useless:?}");
+    assert!(useless[0].starts_with("log.segment.bytes=6 MiB: must be"));
+    let all = in_force(&topic, NEWEST, &broker);
+    let of = |name: &str| {
+        let setting = all.iter().find(|setting| setting.name == name).unwrap();
+        (setting.value.as_str(), setting.source)
+    };
+    assert_eq!(of("min.insync.replicas"), ("2", ConfigSource::Topic));
+    assert_eq!(
+        of("retention.ms"),
+        ("5", ConfigSource::DynamicDefaultBroker)
+    );
+    assert_eq!(of("segment.bytes"), ("20", ConfigSource::StaticBroker));
+    assert_eq!(of("max.message.bytes"), ("30", ConfigSource::StaticBroker));
+    assert_eq!(of("message.format.version").1, ConfigSource::Default);
+    assert_eq!(of("segment.ms").1, ConfigSource::Default);
+    // What is read anew takes the place of what was read before.
+    let (broker, useless) = broker.with_cluster_defaults(&Properties::new(), NEWEST);
+    assert!(useless.is_empty());
+    let all = in_force(&topic, NEWEST, &broker);
+    let retention = all.iter().find(|setting| setting.name == "retention.ms");
+    assert_eq!(retention.unwrap().value, "3600000");
+}
+
+#[test]
+fn a_topic_is_checked_against_the_clusters_default() {
+    let lag = properties(&[("min.compaction.lag.ms", "20")]);
+    let config = properties(&[("log.cleaner.max.compaction.lag.ms", "10")]);
+    let (broker, _) = BrokerProperties::default().with_cluster_defaults(&config, NEWEST);
+    let why = check(&lag, NEWEST, &broker).unwrap_err();
+    assert!(why.contains("(20) is more than"), "{why}");
+}
+
+#[test]
 fn for_ever_stays_for_ever_in_every_unit() {
-    let file = properties(&[("log.retention.hours", "-1")]);
+    let file = file(&[("log.retention.hours", "-1")]);
     let all = in_force(&Properties::new(), NEWEST, &file);
     let retention = all
         .iter()
@@ -195,7 +255,7 @@ fn for_ever_stays_for_ever_in_every_unit() {
 
 #[test]
 fn only_what_the_clusters_release_knows_is_told() {
-    let at = |protocol| in_force(&Properties::new(), protocol, &Properties::new());
+    let at = |protocol| in_force(&Properties::new(), protocol, &BrokerProperties::default());
     let old = at(InterBrokerProtocol::new(2, 4, 1));
     let value = |name: &str| {
         let setting = old.iter().find(|setting| setting.name == name);

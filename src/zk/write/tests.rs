@@ -1,6 +1,7 @@
 //! Groups, waves and outcomes of single operations; nothing is sent.
 
 use super::*;
+use crate::model::{EntityConfig, SanitizedName};
 
 fn item(index: usize, operation: Operation) -> Item {
     Item::new(index, operation)
@@ -164,4 +165,30 @@ fn what_goes_along_counts_where_it_is_asked_whether_a_write_fits() {
         panic!("taken");
     };
     assert!(why.starts_with("/config/topics/t: "), "{why}");
+}
+
+#[test]
+fn a_users_configuration_and_the_notice_of_it_are_one_transaction() {
+    let write = |expected| ZkWrite::WriteUserConfig {
+        user: SanitizedName::of("a b"),
+        config: EntityConfig([("x".to_owned(), "y".to_owned())].into()),
+        expected,
+    };
+    for expected in [None, Some(4)] {
+        let Asked::Two(notice, operation) = asked(&write(expected)) else {
+            panic!("not two operations");
+        };
+        let Operation::CreateNumbered(path, data) = notice else {
+            panic!("{notice:?}");
+        };
+        assert_eq!(path, "/config/changes/config_change_");
+        assert_eq!(data, br#"{"version":2,"entity_path":"users/a%20b"}"#);
+        let (path, data, version) = match operation {
+            Operation::Create(path, data) => (path, data, None),
+            Operation::Set(path, data, version) => (path, data, Some(version)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((path.as_str(), version), ("/config/users/a%20b", expected));
+        assert_eq!(data, br#"{"version":1,"config":{"x":"y"}}"#);
+    }
 }

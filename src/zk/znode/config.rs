@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::{Wrong, judged, parse, shortened, to_bytes};
 use crate::effect::{ConfigChange, ElectionConfig, Read};
-use crate::model::TopicName;
 use crate::model::topic_config::Properties;
+use crate::model::{ConfigEntity, EntityConfig, SanitizedName, TopicName};
 
 #[derive(Deserialize)]
 struct ConfigJson {
@@ -41,6 +41,30 @@ pub fn decode_election_config(path: &str, data: &[u8]) -> Read<ElectionConfig> {
     )
 }
 
+/// Reads all of a user's, a client's or the brokers' default configuration: what is written back must not lose what it doesn't know. A node without data sets nothing.
+pub fn decode_entity_config(path: &str, data: &[u8], version: i32) -> Read<(EntityConfig, i32)> {
+    let entry = |(key, value): (String, Value)| match value {
+        Value::String(text) => Ok((key, text)),
+        _ => Err(format!("{} is not a text", shortened(&key))),
+    };
+    let read = || {
+        if data.is_empty() {
+            return Ok((EntityConfig::default(), version));
+        }
+        // What is wrong is told without the text: users' configurations hold credentials.
+        let json: ConfigJson =
+            parse(data).map_err(|_| "no JSON object with a `config`".to_owned())?;
+        let entries = json.config.unwrap_or_default().into_iter();
+        let config: Properties = entries.map(entry).collect::<Result<_, Wrong>>()?;
+        Ok((EntityConfig(config), version))
+    };
+    judged(
+        path,
+        "set the configuration again with kafka-configs",
+        read(),
+    )
+}
+
 /// `/config/topics/T` with nothing but what the controller heeds, for tests and for simulated brokers.
 pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
     let value = config.unclean_leader_election_enable;
@@ -49,7 +73,7 @@ pub fn encode_election_config(config: &ElectionConfig) -> Vec<u8> {
     to_bytes(&serde_json::json!({ "version": 1, "config": entries }))
 }
 
-/// `/config/topics/T`, as every release since 0.9 writes it.
+/// `/config/topics/T`, `/config/users/U` and the like, as every release since 0.9 writes it.
 pub fn encode_topic_config(config: &Properties) -> Vec<u8> {
     to_bytes(&serde_json::json!({ "version": 1, "config": config }))
 }
@@ -71,6 +95,9 @@ fn boolean(value: &Value) -> Result<bool, Wrong> {
 
 /// The beginning of a topic's path in a notice, and of its type in an old one.
 const TOPICS: &str = "topics";
+/// Those of clients, and of users.
+const CLIENTS: &str = "clients";
+const USERS: &str = "users";
 /// The cluster-wide broker configuration in a notice.
 const BROKER_DEFAULT: &str = "brokers/<default>";
 
@@ -84,7 +111,7 @@ struct ConfigChangeJson {
 }
 
 /// Reads `/config/changes/config_change_*`, in the form of version 2, or in that of version 1, which knew topics and
-/// clients only. A notice about something else than topics and the cluster's default is nothing to the controller.
+/// clients only. A notice about a single broker or an address is nothing to the controller.
 pub fn decode_config_change(path: &str, data: &[u8]) -> Read<ConfigChange> {
     let read = || {
         let json: ConfigChangeJson = parse(data)?;
@@ -104,7 +131,10 @@ pub fn decode_config_change(path: &str, data: &[u8]) -> Read<ConfigChange> {
 fn first_version(entity: Option<&str>, name: Option<&str>) -> Result<ConfigChange, Wrong> {
     match (entity, name) {
         (Some(TOPICS), Some(name)) => Ok(ConfigChange::Topic(TopicName::new(name))),
-        (Some("clients"), Some(_)) => Ok(ConfigChange::Other),
+        (Some(CLIENTS), Some(name)) => {
+            let client = ConfigEntity::Client(SanitizedName::read(name));
+            Ok(ConfigChange::Quota(client))
+        }
         (Some(other), Some(_)) => Err(format!("entity_type `{}` is unknown", shortened(other))),
         _ => Err("no entity_type and entity_name".to_owned()),
     }
@@ -114,13 +144,32 @@ fn second_version(path: Option<&str>) -> Result<ConfigChange, Wrong> {
     let path = path.ok_or("no entity_path")?;
     match path.split_once('/') {
         Some((TOPICS, name)) => Ok(ConfigChange::Topic(TopicName::new(name))),
+        Some((CLIENTS, name)) => Ok(ConfigChange::Quota(ConfigEntity::Client(
+            SanitizedName::read(name),
+        ))),
+        Some((USERS, rest)) => Ok(ConfigChange::Quota(user_or_client(rest)?)),
         Some(_) if path == BROKER_DEFAULT => Ok(ConfigChange::BrokerDefault),
         Some(_) => Ok(ConfigChange::Other),
         None => Err(format!("entity_path `{}` names nothing", shortened(path))),
     }
 }
 
-/// `/config/changes/config_change_*` as brokers write it, for tests and for simulated tools.
+/// `u` or `u/clients/c`.
+fn user_or_client(path: &str) -> Result<ConfigEntity, Wrong> {
+    match path.split('/').collect::<Vec<_>>()[..] {
+        [user] => Ok(ConfigEntity::User(SanitizedName::read(user))),
+        [user, CLIENTS, client] => Ok(ConfigEntity::UserClient(
+            SanitizedName::read(user),
+            SanitizedName::read(client),
+        )),
+        _ => Err(format!(
+            "entity_path `users/{}` is neither a user nor a user's client",
+            shortened(path)
+        )),
+    }
+}
+
+/// `/config/changes/config_change_*` in the form that brokers of every release from 1.0 on write and read.
 pub fn encode_config_change(entity_path: &str) -> Vec<u8> {
     to_bytes(&serde_json::json!({ "version": 2, "entity_path": entity_path }))
 }
@@ -138,6 +187,7 @@ mod tests {
     #[test]
     fn both_forms_of_a_notice_say_whose_configuration_was_written() {
         let topic = |name: &str| ConfigChange::Topic(TopicName::new(name));
+        let name = SanitizedName::of;
         let table = [
             (r#"{"version":2,"entity_path":"topics/t"}"#, topic("t")),
             (
@@ -154,7 +204,15 @@ mod tests {
             ),
             (
                 r#"{"version":2,"entity_path":"users/u/clients/c"}"#,
-                ConfigChange::Other,
+                ConfigChange::Quota(ConfigEntity::UserClient(name("u"), name("c"))),
+            ),
+            (
+                r#"{"version":2,"entity_path":"users/<default>"}"#,
+                ConfigChange::Quota(ConfigEntity::User(SanitizedName::default_entity())),
+            ),
+            (
+                r#"{"version":2,"entity_path":"clients/a%20b"}"#,
+                ConfigChange::Quota(ConfigEntity::Client(name("a b"))),
             ),
             (
                 r#"{"version":2,"entity_path":"ips/127.0.0.1","new":null}"#,
@@ -162,7 +220,7 @@ mod tests {
             ),
             (
                 r#"{"version":1,"entity_type":"clients","entity_name":"c"}"#,
-                ConfigChange::Other,
+                ConfigChange::Quota(ConfigEntity::Client(name("c"))),
             ),
         ];
         for (text, expected) in table {
@@ -188,6 +246,9 @@ mod tests {
             r#"{"version":2}"#,
             r#"{"version":2,"entity_path":"topics"}"#,
             r#"{"version":2,"entity_path":["topics/t"]}"#,
+            r#"{"version":2,"entity_path":"users/u/clients"}"#,
+            r#"{"version":2,"entity_path":"users/u/x/c"}"#,
+            r#"{"version":2,"entity_path":"users/u/clients/c/d"}"#,
             r#"{"version":1,"entity_type":"brokers","entity_name":"1"}"#,
             r#"{"version":1,"entity_type":"topics"}"#,
         ] {
@@ -209,6 +270,36 @@ mod tests {
         match read {
             Read::Broken(why) => why,
             other => panic!("not broken: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_whole_configuration_is_read_and_written_without_a_loss() {
+        let path = "/config/users/u";
+        let read = |text: &str| decode_entity_config(path, text.as_bytes(), 4);
+        let text = r#"{"version":1,"config":{"SCRAM-SHA-256":"salt=YQ==,iterations=4096","x":""}}"#;
+        let (config, version) = found(read(text));
+        assert_eq!((config.0.len(), version), (2, 4));
+        assert_eq!(encode_topic_config(&config.0), text.as_bytes());
+        for nothing in [
+            "",
+            "{}",
+            r#"{"config":{}}"#,
+            r#"{"version":1,"config":null}"#,
+        ] {
+            assert_eq!(found(read(nothing)).0, EntityConfig::default(), "{nothing}");
+        }
+        for bad in [
+            "x",
+            "[]",
+            r#"{"config":5}"#,
+            r#"{"config":{"x":5}}"#,
+            r#"{"config":{"x":null}}"#,
+        ] {
+            let Read::Broken(why) = read(bad) else {
+                panic!("`{bad}` was read");
+            };
+            assert!(why.starts_with(path), "{why}");
         }
     }
 

@@ -29,6 +29,8 @@ pub enum Call {
     PartitionStates,
     TopicConfigs,
     DefaultBrokerConfig,
+    EntityConfigs,
+    QuotaEntities,
     ConfigChangeNames,
     DelegationTokens,
     ConfigChanges,

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use klamm::controller::ControllerSettings;
 use klamm::effect::{Answer, ElectionConfig, Incarnation, Read, ReplyTo, StateRead, TopicZnode};
-use klamm::event::{ControllerEvent, ElectionType};
+use klamm::event::{Claimant, ControllerEvent, ElectionType, QuotaEnforcement};
 use klamm::machine::candidacy::TakeoverPolicy;
+use klamm::machine::mutation_quota::QuotaWindow;
 use klamm::machine::topic_creation::TopicDefaults;
-use klamm::model::topic_config::Properties;
+use klamm::model::topic_config::BrokerProperties;
 use klamm::model::{
     BrokerEpoch, BrokerId, BrokerIds, ControllerEpoch, Endpoint, InterBrokerProtocol,
     LeaderRecoveryState, ReplicaAssignment, SecurityProtocol, SharedSettings, TopicId, TopicName,
@@ -128,8 +129,9 @@ impl World {
             topic_defaults: TopicDefaults {
                 num_partitions: 1,
                 replication_factor: 1,
-                broker: Properties::new(),
+                broker: BrokerProperties::default(),
             },
+            quota_window: QuotaWindow::default(),
             anti_entropy_period_ms: 60_000,
             token_expiry_check_interval_ms: None,
             leader_balance: None,
@@ -458,6 +460,13 @@ impl World {
         self.notify_config_change(&znode::encode_config_change(entity));
     }
 
+    /// Writes a configuration as kafka-configs does: that of `entity` (`clients/c`), then a notice.
+    pub fn configure(&mut self, entity: &str, content: &str) {
+        self.zookeeper
+            .poke(&format!("/config/{entity}"), content.as_bytes());
+        self.notify_config_change(&znode::encode_config_change(entity));
+    }
+
     /// Leaves a notice below `/config/changes`.
     pub fn notify_config_change(&mut self, content: &[u8]) {
         let hand = self.zookeeper.connect_deaf();
@@ -565,6 +574,15 @@ pub fn seize_role(zookeeper: &ZooKeeper, id: BrokerId) -> ZkSession {
     ]);
     assert!(won.is_ok(), "broker {id} can't win the role: {won:?}");
     session
+}
+
+/// A client without a name, which understands that it is to wait.
+pub fn anonymous() -> Claimant {
+    Claimant {
+        user: "ANONYMOUS".to_owned(),
+        client_id: String::new(),
+        enforcement: QuotaEnforcement::Strict,
+    }
 }
 
 /// The PLAINTEXT listener of a node.

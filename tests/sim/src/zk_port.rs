@@ -22,7 +22,9 @@ use klamm::effect::{
     TopicZnode, ZkOutcome, ZkWrite,
 };
 use klamm::event::QueuedEvent;
-use klamm::model::{Broker, BrokerId, BrokerRegistration, TopicName, TopicPartition};
+use klamm::model::{
+    Broker, BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, TopicName, TopicPartition,
+};
 use klamm::port::{Notification, RoleView, Taking, Zk, ZkFault};
 use klamm::zk::{paths, znode};
 
@@ -315,6 +317,21 @@ impl Zk for SimZk {
     async fn default_broker_config(&self) -> Result<Read<ElectionConfig>, ZkFault> {
         self.call(Call::DefaultBrokerConfig, |session, _| {
             reads::default_broker_config(session)
+        })
+    }
+
+    async fn entity_configs(
+        &self,
+        entities: &[ConfigEntity],
+    ) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
+        self.call(Call::EntityConfigs, |session, _| {
+            reads::entity_configs(session, entities)
+        })
+    }
+
+    async fn quota_entities(&self) -> Result<Vec<ConfigEntity>, ZkFault> {
+        self.call(Call::QuotaEntities, |session, _| {
+            reads::quota_entities(session)
         })
     }
 

@@ -75,6 +75,7 @@ proptest! {
     fn a_client_reads_what_became_of_each_topic_that_it_wanted_deleted(
         version in 0_i16..=6,
         topics in vec((names(), proptest::option::of(1_u8..250), results()), 0..6),
+        throttle_ms in 0..i32::MAX,
     ) {
         let request = match version {
             ..DELETION_BY_ID => DeleteTopicsRequest::default()
@@ -99,8 +100,10 @@ proptest! {
             topic_id: byte.map(id),
             result: result.clone(),
         });
-        let frame = delete_topics_response(&header, &asked, Ok(answer.collect())).unwrap();
+        let frame = delete_topics_response(&header, &asked, Ok(answer.collect()), throttle_ms).unwrap();
         let response = read::<DeleteTopicsRequest>(version, &frame);
+        // Version 0 has no room for it.
+        prop_assert_eq!(response.throttle_time_ms, if version >= 1 { throttle_ms } else { 0 });
         prop_assert_eq!(response.responses.len(), topics.len());
         for (seen, (name, byte, result)) in response.responses.iter().zip(&topics) {
             prop_assert_eq!(&seen.name, &Some(wire_name(name)));
@@ -232,7 +235,7 @@ fn a_topic_is_named_by_its_id_or_its_name_and_not_by_both() {
         result: Ok(()),
     };
     let answer = vec![done("found", 9), done("t", 8)];
-    let frame = delete_topics_response(&header, &asked, Ok(answer)).unwrap();
+    let frame = delete_topics_response(&header, &asked, Ok(answer), 0).unwrap();
     let response = read::<DeleteTopicsRequest>(6, &frame);
     let seen: Vec<_> = response
         .responses
@@ -275,7 +278,7 @@ fn who_is_not_the_controller_says_so_of_each_topic() {
         let (header, payload) = received(version, &request);
         let asked = delete_topics_request(&header, &payload).unwrap();
         let refusal = Err(KafkaError::NOT_CONTROLLER);
-        let frame = delete_topics_response(&header, &asked, refusal).unwrap();
+        let frame = delete_topics_response(&header, &asked, refusal, 0).unwrap();
         let response = read::<DeleteTopicsRequest>(version, &frame);
         assert_eq!(response.responses.len(), 1);
         assert_eq!(response.responses[0].error_code, 41, "v{version}");

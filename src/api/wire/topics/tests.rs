@@ -14,6 +14,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+/// CreateTopics has room for the time from this version on.
+const THROTTLE_IS_TOLD: i16 = 2;
+
 fn received<A: Api>(version: i16, request: &A) -> (RequestHeader, Bytes) {
     let frame = encode_request(version, 3, Some("client"), request).unwrap();
     let payload = frame.to_bytes().slice(4..);
@@ -170,16 +173,19 @@ proptest! {
     fn a_client_reads_what_became_of_each_topic_that_it_wanted(
         version in 0_i16..=7,
         topics in vec(created_topics(), 0..6),
+        throttle_ms in 0..i32::MAX,
     ) {
         let (header, _) = received(version, &messages::CreateTopicsRequest::default());
         let asked: Vec<TopicName> = topics.iter().map(|topic| topic.name.clone()).collect();
-        let frame = create_topics_response(&header, &asked, Ok(topics.clone())).unwrap();
+        let frame = create_topics_response(&header, &asked, Ok(topics.clone()), throttle_ms).unwrap();
         let response = read::<messages::CreateTopicsRequest>(version, &frame);
+        let told = if version >= THROTTLE_IS_TOLD { throttle_ms } else { 0 };
+        prop_assert_eq!(response.throttle_time_ms, told);
         prop_assert_eq!(response.topics.len(), topics.len());
         for (seen, meant) in response.topics.iter().zip(&topics) {
             check_created(version, seen, meant);
         }
-        let frame = create_topics_response(&header, &asked, Err(KafkaError::NOT_CONTROLLER)).unwrap();
+        let frame = create_topics_response(&header, &asked, Err(KafkaError::NOT_CONTROLLER), 0).unwrap();
         let response = read::<messages::CreateTopicsRequest>(version, &frame);
         let seen: Vec<_> = response.topics.iter().map(|seen| (&seen.name.0, seen.error_code)).collect();
         let names: Vec<_> = asked.iter().map(topic_name).collect();
@@ -221,12 +227,14 @@ proptest! {
     fn a_client_reads_what_became_of_each_topic_that_was_to_grow(
         version in 0_i16..=3,
         grown in vec((names(), prop_oneof![Just(Ok(())), refusals().prop_map(Err)]), 0..6),
+        throttle_ms in 0..i32::MAX,
     ) {
         let (header, _) = received(version, &messages::CreatePartitionsRequest::default());
         let asked: Vec<TopicName> = grown.iter().map(|(name, _)| name.clone()).collect();
         let seen = |answer| {
-            let frame = create_partitions_response(&header, &asked, answer).unwrap();
+            let frame = create_partitions_response(&header, &asked, answer, throttle_ms).unwrap();
             let response = read::<messages::CreatePartitionsRequest>(version, &frame);
+            assert_eq!(response.throttle_time_ms, throttle_ms);
             let results = response.results.into_iter();
             let results = results.map(|seen| {
                 let message = seen.error_message.map(|message| message.to_string());

@@ -7,7 +7,10 @@ use klamm::effect::{
     PreferredElectionZnode, ProducerIdBlock, Read, ReassignmentZnode, StateRead, TokenId,
     TopicZnode,
 };
-use klamm::model::{BrokerId, BrokerRegistration, TopicName, TopicPartition};
+use klamm::model::{
+    BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, SanitizedName, TopicName,
+    TopicPartition,
+};
 use klamm::port::{Notification, ZkFault};
 use klamm::zk::{paths, znode};
 
@@ -132,6 +135,34 @@ pub fn default_broker_config(session: &ZkSession) -> Result<Read<ElectionConfig>
     data(session, path, Watch::Not, |data, _| {
         znode::decode_election_config(path, data)
     })
+}
+
+pub fn entity_configs(
+    session: &ZkSession,
+    entities: &[ConfigEntity],
+) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
+    let read = |entity| {
+        let path = paths::entity_config(entity);
+        data(session, &path, Watch::Not, |data, stat| {
+            znode::decode_entity_config(&path, data, stat.version)
+        })
+    };
+    entities.iter().map(read).collect()
+}
+
+pub fn quota_entities(session: &ZkSession) -> Result<Vec<ConfigEntity>, ZkFault> {
+    let names = |path: &str| -> Result<Vec<SanitizedName>, ZkFault> {
+        let names = children(session, path, Watch::Not)?;
+        Ok(names.iter().map(|name| SanitizedName::read(name)).collect())
+    };
+    let clients = names(paths::CLIENTS)?;
+    let mut entities: Vec<ConfigEntity> = clients.into_iter().map(ConfigEntity::Client).collect();
+    for user in names(paths::USERS)? {
+        let clients = names(&paths::clients_of_user(&user))?.into_iter();
+        entities.extend(clients.map(|client| ConfigEntity::UserClient(user.clone(), client)));
+        entities.push(ConfigEntity::User(user));
+    }
+    Ok(entities)
 }
 
 pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {

@@ -1,6 +1,7 @@
 //! The role's writes: each in a transaction of its own under the check of the term's epoch.
 
 use klamm::effect::{Term, ZkOutcome, ZkWrite};
+use klamm::model::ConfigEntity;
 use klamm::port::ZkFault;
 use klamm::zk::{paths, znode};
 
@@ -117,6 +118,18 @@ impl Target {
                 op: Op::delete(&paths::delegation_token(token), Some(read.version)),
                 version_after: 0,
             },
+            ZkWrite::WriteUserConfig {
+                user,
+                config,
+                expected,
+            } => {
+                let path = paths::entity_config(&ConfigEntity::User(user.clone()));
+                let data = znode::encode_topic_config(&config.0);
+                match expected {
+                    Some(version) => set(&path, data, *version),
+                    None => create(&path, data),
+                }
+            }
             ZkWrite::DeleteIsrChangeNotification(name) => delete(paths::isr_change(name)),
             ZkWrite::DeleteLogDirEventNotification(name) => delete(paths::log_dir_event(name)),
             ZkWrite::DeletePreferredReplicaElection => {
@@ -163,15 +176,21 @@ impl Target {
 
 /// What tells brokers of a write, where they listen.
 fn notice(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
-    let ZkWrite::ExpireDelegationToken { token, .. } = write else {
-        return Ok(None);
+    let (path, data) = match write {
+        ZkWrite::ExpireDelegationToken { token, .. } => {
+            (paths::TOKEN_CHANGE, znode::encode_token_change(token))
+        }
+        ZkWrite::WriteUserConfig { user, .. } => {
+            let entity = ConfigEntity::User(user.clone());
+            let data = znode::encode_config_change(&entity.path());
+            (paths::CONFIG_CHANGE, data)
+        }
+        _ => return Ok(None),
     };
-    let path = paths::TOKEN_CHANGE;
     let parent = path.rsplit_once('/').map_or(path, |(parent, _)| parent);
     let listens = session
         .exists(parent)
         .map_err(|error| fault(parent, error))?;
-    let data = znode::encode_token_change(token);
     Ok(listens.map(|_| Op::create(path, &data, CreateMode::PersistentSequential)))
 }
 

@@ -4,7 +4,7 @@ use klamm::effect::{Answer, GrownTopic, ReplyTo};
 use klamm::event::{ControllerEvent, CreatePartitionsRequest, MorePartitions};
 use klamm::model::{BrokerId, KafkaError, TopicName};
 use klamm_sim::faults::{Call, Fault};
-use klamm_sim::world::World;
+use klamm_sim::world::{World, anonymous};
 
 const PATIENCE_MS: i32 = 30_000;
 
@@ -36,7 +36,11 @@ pub(crate) fn send(
         timeout_ms,
         validate_only,
     };
-    let event = ControllerEvent::CreatePartitions { request, reply_to };
+    let event = ControllerEvent::CreatePartitions {
+        request,
+        claimant: anonymous(),
+        reply_to,
+    };
     world.klamm().queue.put(event);
     reply_to
 }

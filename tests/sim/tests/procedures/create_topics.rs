@@ -4,10 +4,10 @@ use klamm::controller::ControllerSettings;
 use klamm::effect::{Answer, CreatedTopic, ReplyTo};
 use klamm::event::{ControllerEvent, CreateTopicsRequest, NewTopic};
 use klamm::machine::topic_creation::TopicDefaults;
-use klamm::model::topic_config::ConfigSource;
+use klamm::model::topic_config::{BrokerProperties, ConfigSource};
 use klamm::model::{BrokerId, KafkaError, TopicName};
 use klamm_sim::faults::{Call, Fault};
-use klamm_sim::world::World;
+use klamm_sim::world::{World, anonymous};
 
 const PATIENCE_MS: i32 = 30_000;
 
@@ -42,7 +42,11 @@ fn send(world: &mut World, topics: &[NewTopic], timeout_ms: i32, validate_only: 
         timeout_ms,
         validate_only,
     };
-    let event = ControllerEvent::CreateTopics { request, reply_to };
+    let event = ControllerEvent::CreateTopics {
+        request,
+        claimant: anonymous(),
+        reply_to,
+    };
     world.klamm().queue.put(event);
     reply_to
 }
@@ -145,7 +149,9 @@ fn what_a_client_leaves_open_comes_from_the_configuration() {
         topic_defaults: TopicDefaults {
             num_partitions: 4,
             replication_factor: 2,
-            broker: [("log.retention.hours".to_owned(), "2".to_owned())].into(),
+            broker: BrokerProperties::of_file(
+                [("log.retention.hours".to_owned(), "2".to_owned())].into(),
+            ),
         },
         ..World::settings()
     });
@@ -181,6 +187,79 @@ fn what_a_client_leaves_open_comes_from_the_configuration() {
         of("retention.ms"),
         ("7200000".to_owned(), ConfigSource::StaticBroker)
     );
+}
+
+/// Where a created topic's setting comes from, and its value.
+fn setting(world: &mut World, name: &str, of: &str) -> (String, ConfigSource) {
+    let slot = create(world, &[topic(name, 1, 1)]);
+    let details = answered(world, slot).unwrap().remove(0).result.unwrap();
+    let found = details.settings.into_iter();
+    let found = found.filter(|setting| setting.name == of);
+    found.map(|it| (it.value, it.source)).next().unwrap()
+}
+
+#[test]
+fn a_topics_answer_goes_by_the_clusters_default_as_it_is_now() {
+    let mut world = World::led(&[1], "3.9");
+    let default = |value: &str, source| (value.to_owned(), source);
+    const AT: &str = "/config/brokers/<default>";
+    let at_first = default("604800000", ConfigSource::Default);
+    assert_eq!(setting(&mut world, "a", "retention.ms"), at_first);
+    let dynamic = default("77", ConfigSource::DynamicDefaultBroker);
+    world
+        .zookeeper
+        .poke(AT, br#"{"version":1,"config":{"log.retention.ms":"77"}}"#);
+    assert_eq!(setting(&mut world, "b", "retention.ms"), dynamic);
+    // What can't be understood, or not be read, counts for nothing and costs nothing.
+    for (name, useless) in [("c", "{"), ("d", r#"{"config":{"log.retention.ms":"x"}}"#)] {
+        world.zookeeper.poke(AT, useless.as_bytes());
+        assert_eq!(setting(&mut world, name, "retention.ms"), at_first);
+    }
+    world
+        .klamm()
+        .faults()
+        .at_next(Call::EntityConfigs, Fault::Refused("for a test"));
+    assert_eq!(setting(&mut world, "e", "retention.ms"), at_first);
+}
+
+#[test]
+fn every_refusal_names_its_topic_and_what_to_do() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("here", &[&[1]]);
+    world.create_topic("going", &[&[1]]);
+    world.settle();
+    world.pause(1);
+    world.zookeeper.poke("/admin/delete_topics/going", b"");
+    world.settle();
+    let long = "x".repeat(20_000);
+    let slot = create(
+        &mut world,
+        &[
+            topic("here", 1, 1),
+            topic("going", 1, 1),
+            topic("none", 0, 1),
+            topic("many", 1, 4),
+            topic("odd name", 1, 1),
+            topic(&long, 1, 1),
+            assigned("odd", &[&[1, 2], &[1]]),
+            NewTopic {
+                configs: vec![("y".repeat(30_000), None)],
+                ..topic("long", 1, 1)
+            },
+        ],
+    );
+    let answer = answered(&mut world, slot).unwrap();
+    assert_eq!(answer.len(), 8);
+    for told in answer {
+        let message = told.result.unwrap_err().message;
+        let name: String = told.name.as_str().chars().take(249).collect();
+        assert!(message.starts_with(&format!("topic {name}")), "{message}");
+        assert!(message.len() < 5_000, "{}", message.len());
+        if name == "going" {
+            assert!(message.contains("being deleted"), "{message}");
+            assert!(message.contains("create it again once"), "{message}");
+        }
+    }
 }
 
 #[test]

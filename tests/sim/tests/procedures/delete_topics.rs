@@ -5,7 +5,7 @@ use klamm::effect::{Answer, DeletedTopic, ReplyTo, TopicReference};
 use klamm::event::ControllerEvent;
 use klamm::model::{ControllerEpoch, KafkaError, TopicId, TopicName};
 use klamm_sim::faults::{Call, Fault};
-use klamm_sim::world::World;
+use klamm_sim::world::{World, anonymous};
 
 const PATIENCE_MS: i32 = 30_000;
 
@@ -18,6 +18,7 @@ fn ask(world: &mut World, topics: &[TopicReference], timeout_ms: i32) -> ReplyTo
     world.klamm().queue.put(ControllerEvent::DeleteTopics {
         topics: topics.to_vec(),
         timeout_ms,
+        claimant: anonymous(),
         reply_to,
     });
     reply_to

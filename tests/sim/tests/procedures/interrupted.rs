@@ -8,7 +8,7 @@ use klamm::model::BrokerId;
 use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::{World, partition, seize_role};
 
-use crate::{create_partitions, create_topics};
+use crate::{create_partitions, create_topics, scram};
 
 type Make = fn() -> Fault;
 
@@ -145,7 +145,7 @@ fn assert_whole_or_absent(world: &mut World, topic: &str, partitions: &[usize]) 
     }
 }
 
-const PROCEDURES: [Procedure; 18] = [
+const PROCEDURES: [Procedure; 19] = [
     Procedure {
         name: "topics created by API",
         before: led,
@@ -170,6 +170,26 @@ const PROCEDURES: [Procedure; 18] = [
             create_partitions::send(world, &[create_partitions::to("t", 4)], 30_000, false);
             world.settle();
             assert_whole_or_absent(world, "t", &[4]);
+        },
+    },
+    Procedure {
+        name: "credentials changed by API",
+        before: led,
+        trigger: |world| {
+            scram::send(world, &[scram::upsert("alice", 1)]);
+        },
+        after: |world| {
+            assert_eq!(world.klamm().replies.unanswered(), []);
+            assert_eq!(world.controller(), Some(9));
+            let is_written = world.zookeeper.look("/config/users/alice").is_some();
+            assert_eq!(scram::notices(world).len(), usize::from(is_written));
+            scram::send(
+                world,
+                &[scram::upsert("alice", 1), scram::upsert("alice", 2)],
+            );
+            world.settle();
+            let text = world.zookeeper.look("/config/users/alice").unwrap().text();
+            assert!(text.contains("credential 1") && text.contains("credential 2"));
         },
     },
     Procedure {

@@ -403,6 +403,42 @@ pub const NODES: &[Node] = &[
         ],
     },
     Node {
+        path: "/config/users/quota-#",
+        when: When::Takeover,
+        nonsense: Named,
+        taken: &["empty", "no fields", "null fields"],
+        own: &[
+            ("wrong type", r#"{"version":1,"config":[]}"#, Named),
+            (
+                "wrong type within",
+                r#"{"version":1,"config":{"controller_mutation_rate":1}}"#,
+                Named,
+            ),
+            (
+                "no number",
+                r#"{"version":1,"config":{"controller_mutation_rate":"much"}}"#,
+                Named,
+            ),
+            (
+                "a negative number",
+                r#"{"version":1,"config":{"controller_mutation_rate":"-1"}}"#,
+                Named,
+            ),
+            (
+                "other quotas",
+                r#"{"version":1,"config":{"producer_byte_rate":"5"}}"#,
+                Taken,
+            ),
+        ],
+    },
+    Node {
+        path: "/config/clients/quota-#",
+        when: When::Takeover,
+        nonsense: Named,
+        taken: &["empty", "no fields", "null fields"],
+        own: &[],
+    },
+    Node {
         path: "/config/changes/config_change_9000000#",
         when: When::Always,
         nonsense: Named,
