@@ -16,7 +16,7 @@ use super::host::Ran;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     pub exit: i32,
-    /// Classes of exceptions, without their packages.
+    /// Classes of exceptions, without their packages; and what a node does not support, of which the client says no class.
     pub errors: BTreeSet<String>,
     /// Sorted.
     pub printed: Vec<String>,
@@ -35,6 +35,7 @@ pub fn facts(ran: &Ran, tool: Tool, chosen: Chosen, lens: &Lens) -> Facts {
     let mut errors = BTreeSet::new();
     for line in ran.out.lines().chain(ran.err.lines()) {
         errors.extend(exceptions(line));
+        errors.extend(unsupported(line));
     }
     let mut printed: Vec<String> = entries(&ran.out, tool)
         .into_iter()
@@ -88,6 +89,14 @@ fn exceptions(line: &str) -> Vec<String> {
         })
         .map(str::to_owned)
         .collect()
+}
+
+/// What the client found no node to be able to do.
+fn unsupported(line: &str) -> Option<String> {
+    let (_, api) = line.split_once("The node does not support ")?;
+    let end = api.find(|character: char| !character.is_ascii_uppercase() && character != '_');
+    let api = api.get(..end.unwrap_or(api.len()))?;
+    Some(format!("no node supports {api}"))
 }
 
 fn is_trace(line: &str) -> bool {
@@ -316,6 +325,17 @@ mod tests {
             facts.printed,
             ["Error while executing topic command: <message>"]
         );
+    }
+
+    #[test]
+    fn what_no_node_supports_is_an_error_by_its_own_name() {
+        let line = "Failed to list transactions: The node does not support LIST_TRANSACTIONS. Enable debug logging.\n";
+        let facts = read(line, "", Tool::Transactions, Chosen::Nothing);
+        assert_eq!(
+            facts.errors,
+            ["no node supports LIST_TRANSACTIONS".to_owned()].into()
+        );
+        assert_eq!(facts.printed, ["Failed to list transactions: <message>"]);
     }
 
     #[test]

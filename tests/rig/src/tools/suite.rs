@@ -433,7 +433,10 @@ fn between(key: &Key, java: &Facts, klamm: &Facts) -> Vec<Difference> {
     };
     let errors = |facts: &Facts| {
         let names: Vec<&str> = facts.errors.iter().map(String::as_str).collect();
-        names.join(", ")
+        match names.is_empty() {
+            true => "none".to_owned(),
+            false => names.join(", "),
+        }
     };
     let (only_java, only_klamm) = only(&java.printed, &klamm.printed);
     [

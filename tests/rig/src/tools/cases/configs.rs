@@ -44,7 +44,8 @@ pub const CONFIGS: &[Case] = &[
         "topic-config-bad-value",
         "{server} --alter --entity-type topics --entity-name {t}-config --add-config retention.ms=soon",
     )
-    .refused(),
+    .refused()
+    .on_clusters_of_one_release(),
     configs(
         "topic-config-unknown",
         "{server} --alter --entity-type topics --entity-name {t}-config --add-config no.such.key=1",
@@ -105,12 +106,6 @@ pub const CONFIGS: &[Case] = &[
     of_brokers("brokers-describe", "{server} --describe --entity-type brokers")
         .on(Releases::since(2, 6))
         .looks(),
-    of_brokers(
-        "broker-logger-describe",
-        "{server} --describe --entity-type broker-loggers --entity-name 2",
-    )
-    .on(Releases::since(2, 4))
-    .looks(),
     by_zookeeper(
         "quota-alter",
         "{server} --alter --entity-type clients --entity-name {t}-client --add-config producer_byte_rate=1048576",

@@ -93,7 +93,8 @@ pub const MOVES: &[Case] = &[
         Tool::Topics,
         "{server} --describe --topic {t}-big",
     )
-    .looks(),
+    .looks()
+    .until("Replicas: 2,1"),
     reassign("reassign-verify-under-way", VERIFY, MOVE_BIG)
         .looks()
         .ends_either_way(),

@@ -20,7 +20,7 @@ pub const PRODUCED: &[Case] = &[
     case(
         "produce-in-a-transaction",
         Tool::ProducerPerfTest,
-        "--topic {t}-given --num-records 10 --record-size 100 --throughput -1 --transactional-id {t}-transaction \
+        "--topic {t}-transacted --num-records 10 --record-size 100 --throughput -1 --transactional-id {t}-transaction \
          --transaction-duration-ms 100 --producer-props bootstrap.servers={bootstrap} acks=all",
     ),
 ];

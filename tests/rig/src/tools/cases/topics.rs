@@ -33,6 +33,10 @@ pub const MADE: &[Case] = &[
         "{server} --create --topic {t}-big --replica-assignment 1",
     ),
     topics(
+        "topics-create-transacted",
+        "{server} --create --topic {t}-transacted --replica-assignment 3:2",
+    ),
+    topics(
         "topics-create-changelog",
         "{server} --create --topic {t}-app-store-changelog --replica-assignment 3:2",
     ),
