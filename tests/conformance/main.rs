@@ -81,7 +81,12 @@ fn genuine_tools_say_the_same_under_klamm_as_under_the_java_controller() {
         .map(ToString::to_string)
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    assert_eq!(report.passed(), cases::QUICK.len(), "a case was left out");
+    // What klamm knows and what it logged is judged besides.
+    assert_eq!(
+        report.passed(),
+        cases::QUICK.len() + 2,
+        "a case was left out"
+    );
 }
 
 #[test]

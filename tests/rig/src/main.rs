@@ -327,17 +327,18 @@ fn baseline(stories: &[&Story], choice: &Choice) -> Result<bool> {
     Ok(all_passed)
 }
 
+/// One release named: all three brokers are of it.
+fn three(brokers: Option<Vec<KafkaVersion>>) -> Option<Vec<KafkaVersion>> {
+    brokers.map(|brokers| match brokers[..] {
+        [version] => vec![version; script::BROKERS],
+        _ => brokers,
+    })
+}
+
 fn parity(who: Who) -> Result<bool> {
     jars::require_java_tools()?;
     klamm_rig::interrupt::arm();
-    let brokers = who
-        .brokers
-        .unwrap_or_else(|| vec![KafkaVersion::V3_9_2; script::BROKERS]);
-    let brokers = match brokers[..] {
-        // One release named: all brokers are of it.
-        [version] => vec![version; script::BROKERS],
-        _ => brokers,
-    };
+    let brokers = three(who.brokers).unwrap_or_else(|| vec![KafkaVersion::V3_9_2; script::BROKERS]);
     let ibp = who.ibp.unwrap_or_else(|| Ibp::lowest_of(&brokers));
     let comparison = klamm_rig::parity::run(&brokers, ibp)?;
     println!("\n{}\n", comparison.report());
@@ -352,6 +353,10 @@ fn parity(who: Who) -> Result<bool> {
 fn tools(versions: Vec<KafkaVersion>, cases: &[String], choice: &Choice) -> Result<bool> {
     jars::require_java_tools()?;
     klamm_rig::interrupt::arm();
+    let choice = Choice {
+        brokers: three(choice.brokers.clone()),
+        ..choice.clone()
+    };
     let mut plan = Plan::on(&choice.mixed());
     if !versions.is_empty() {
         plan.tools = versions;

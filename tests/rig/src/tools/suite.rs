@@ -15,6 +15,7 @@ use super::facts::{Facts, Lens, facts};
 use super::host::{Ran, ToolHost};
 use crate::cluster::{Cluster, ClusterPlan, Start, assignment};
 use crate::klamm::FIRST_ID;
+use crate::log_rule::{self, Listed, Logger};
 use crate::parity::differences::{self, Difference, OnPurpose};
 use crate::stories::{Leading, acts};
 use crate::teller;
@@ -32,6 +33,12 @@ pub const RELEASES: [KafkaVersion; 4] = [
 
 /// What takes time by nature: moves of replicas, configurations on their way to a broker.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// What klamm may log at WARN or ERROR.
+const KLAMM_MAY_LOG: &[Listed] = &[Listed {
+    fragments: &["/admin/reassign_partitions", "900"],
+    reason: "a tool asks by ZooKeeper for a replica on klamm's node, and nobody but the log can be told of the refusal",
+}];
 
 /// What is played.
 #[derive(Debug, Clone)]
@@ -157,18 +164,62 @@ pub fn run(plan: &Plan, mut hear: impl FnMut(&Verdict)) -> Result<Report> {
     play(plan, Leading::Java, |_, outcome| java.push(outcome))?;
     let mut java = java.into_iter();
     let mut verdicts = Vec::new();
-    play(plan, Leading::Klamm, |key, klamm| {
+    let mut cluster = play(plan, Leading::Klamm, |key, klamm| {
         if let Some(java) = java.next() {
             let verdict = judge(key, &java, &klamm, &list);
             hear(&verdict);
             verdicts.push(verdict);
         }
     })?;
+    for verdict in [knows_all(&mut cluster), logged_well(&cluster)] {
+        hear(&verdict);
+        verdicts.push(verdict);
+    }
     Ok(Report { verdicts })
 }
 
+/// What is asked once, when all is done under klamm.
+fn in_the_end(name: &str, took: Duration, fault: Option<String>) -> Verdict {
+    Verdict {
+        name: name.to_owned(),
+        java: Duration::ZERO,
+        klamm: took,
+        faults: fault.into_iter().collect(),
+        on_purpose: Vec::new(),
+    }
+}
+
+fn knows_all(cluster: &mut Cluster) -> Verdict {
+    let known = cluster.wait_known(FIRST_ID, PATIENCE);
+    let took = known.as_ref().map_or(PATIENCE, |(took, _)| *took);
+    let fault = known.err().map(|error| format!("{error:#}"));
+    in_the_end("klamm knows the cluster as it is", took, fault)
+}
+
+fn logged_well(cluster: &Cluster) -> Verdict {
+    let found = cluster.klamms.values().map(|klamm| {
+        let log = klamm.process.log();
+        let entries = log_rule::unlisted(log, Logger::Klamm, KLAMM_MAY_LOG)?;
+        let kinds = log_rule::kinds(&entries);
+        let lines = kinds
+            .iter()
+            .map(|(kind, times)| format!("{times} times `{kind}` in {}", log.display()));
+        Ok(lines.collect::<Vec<_>>())
+    });
+    let fault = match found.collect::<Result<Vec<_>>>() {
+        Ok(lines) if lines.iter().flatten().next().is_none() => None,
+        Ok(lines) => Some(lines.concat().join("\n       ")),
+        Err(error) => Some(format!("{error:#}")),
+    };
+    in_the_end(
+        "klamm's log holds nothing that it must not",
+        Duration::ZERO,
+        fault,
+    )
+}
+
 /// Plays all cases on a fresh cluster.
-fn play(plan: &Plan, leading: Leading, mut heard: impl FnMut(&Key, Outcome)) -> Result<()> {
+fn play(plan: &Plan, leading: Leading, mut heard: impl FnMut(&Key, Outcome)) -> Result<Cluster> {
     let label = match leading {
         Leading::Java => "tools-java",
         Leading::Klamm => "tools-klamm",
@@ -193,7 +244,8 @@ fn play(plan: &Plan, leading: Leading, mut heard: impl FnMut(&Key, Outcome)) -> 
             }
         }
     }
-    cluster.check_all_alive()
+    cluster.check_all_alive()?;
+    Ok(cluster)
 }
 
 fn keys(plan: &Plan, version: KafkaVersion, way: Way) -> Vec<Key> {
