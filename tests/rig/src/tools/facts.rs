@@ -56,13 +56,20 @@ pub fn facts(ran: &Ran, tool: Tool, chosen: Chosen, lens: &Lens) -> Facts {
 /// The lines of an answer; what belongs together is one.
 fn entries(out: &str, tool: Tool) -> Vec<String> {
     let mut entries: Vec<String> = Vec::new();
+    let mut refused = false;
     for line in out.lines() {
+        refused |= line.starts_with("Error reassigning partition(s)");
         match (tool, entries.last_mut()) {
             // A block a broker, with its versions indented.
             (Tool::BrokerApiVersions, Some(block)) if line.starts_with(['\t', ')']) => {
                 block.push(' ');
                 block.push_str(line);
             }
+            // Below its headline: a partition a line, and why.
+            (Tool::ReassignPartitions, _) if refused => match line.split_once(": ") {
+                Some((partition, _)) => entries.push(format!("{partition}: <message>")),
+                None => entries.push(line.to_owned()),
+            },
             // What it says while it is under way depends on how long that takes.
             (Tool::ProducerPerfTest, _) if line.contains("records sent") => {
                 if line.contains("99.9th") {
@@ -324,6 +331,24 @@ mod tests {
         assert_eq!(
             facts.printed,
             ["Error while executing topic command: <message>"]
+        );
+    }
+
+    #[test]
+    fn which_partition_cannot_be_moved_stays_and_the_wording_of_why_goes() {
+        let tool = Tool::ReassignPartitions;
+        let refused = "Error reassigning partition(s):\np392b-x-1: there is no such partition\n";
+        assert_eq!(
+            said(refused, tool, Chosen::Nothing),
+            [
+                "Error reassigning partition(s): <message>",
+                "{t}-x-1: <message>"
+            ]
+        );
+        let listed = "p392b-x-1: replicas: 2,1. adding: 2.";
+        assert_eq!(
+            said(listed, tool, Chosen::Nothing),
+            ["{t}-x-1: replicas: 2,1. adding: 2."]
         );
     }
 
