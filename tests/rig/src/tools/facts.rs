@@ -12,6 +12,9 @@ use super::Tool;
 use super::case::Chosen;
 use super::host::Ran;
 
+/// What ZooKeeper's old client logs now and then about its own end.
+const NOISE: [&str; 2] = ["ClosedSelectorException", "CancelledKeyException"];
+
 /// What can be compared of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -94,6 +97,7 @@ fn exceptions(line: &str) -> Vec<String> {
                 .or_else(|| name.strip_suffix("Error"));
             stem.is_some_and(|stem| stem.starts_with(|first: char| first.is_ascii_uppercase()))
         })
+        .filter(|name| !NOISE.contains(name))
         .map(str::to_owned)
         .collect()
 }

@@ -274,6 +274,8 @@ fn cluster_plan(plan: &Plan, leading: Leading) -> ClusterPlan {
     }
     // Elections that nobody asked for would come in between at a time of their own.
     .with_property("auto.leader.rebalance.enable", "false")
+    // A throttle takes a moment to reach the brokers: what it is to hold up must not be over by then.
+    .with_property("replica.fetch.max.bytes", "20000")
 }
 
 /// Internal topics get the same replicas in every playing: which broker coordinates a group can be seen.

@@ -14,7 +14,7 @@ pub const PRODUCED: &[Case] = &[
     case(
         "produce-big",
         Tool::ProducerPerfTest,
-        "--topic {t}-big --num-records 5000 --record-size 1000 --throughput -1 \
+        "--topic {t}-big --num-records 10000 --record-size 1000 --throughput -1 \
          --producer-props bootstrap.servers={bootstrap} acks=1 enable.idempotence=false",
     ),
     case(

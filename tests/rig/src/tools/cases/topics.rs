@@ -75,7 +75,34 @@ pub const MADE: &[Case] = &[
         "topics-create-too-many-replicas",
         "{server} --create --topic {t}-many --partitions 1 --replication-factor 4",
     )
+    .by_zookeeper(Releases::NONE)
     .refused(),
+    topics(
+        "topics-create-far-too-many-replicas",
+        "{server} --create --topic {t}-many --partitions 1 --replication-factor 5",
+    )
+    .refused(),
+    // Up to 2.8 the tool itself places replicas, on whatever is registered in ZooKeeper.
+    topics(
+        "topics-create-a-replica-for-klamm",
+        "{server} --create --topic {t}-many --partitions 1 --replication-factor 4",
+    )
+    .by_bootstrap(Releases::NONE)
+    .refused(),
+    topics(
+        "topics-describe-a-replica-for-klamm",
+        "{server} --describe --topic {t}-many",
+    )
+    .by_bootstrap(Releases::NONE)
+    .looks()
+    .chosen(Chosen::Replicas)
+    .ends_either_way(),
+    topics(
+        "topics-delete-a-replica-for-klamm",
+        "{server} --delete --topic {t}-many",
+    )
+    .by_bootstrap(Releases::NONE)
+    .ends_either_way(),
     topics(
         "topics-create-no-partitions",
         "{server} --create --topic {t}-none --partitions 0 --replication-factor 1",
