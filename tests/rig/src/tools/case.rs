@@ -125,8 +125,6 @@ pub struct Case {
     /// The releases that have it by `--bootstrap-server`, and by `--zookeeper`.
     pub bootstrap: Releases,
     pub zookeeper: Releases,
-    /// The only pass that has it, where not all do.
-    pub only_in: Option<Way>,
     pub ends: Ends,
     pub leaves: Leaves,
     pub chosen: Chosen,
@@ -153,7 +151,6 @@ pub const fn case(name: &'static str, tool: Tool, arguments: &'static str) -> Ca
         releases: Releases::ALL,
         bootstrap,
         zookeeper,
-        only_in: None,
         ends: Ends::Well,
         leaves: Leaves::AtRest,
         chosen: Chosen::Nothing,
@@ -236,11 +233,6 @@ impl Case {
         self
     }
 
-    pub const fn only_in(mut self, way: Way) -> Self {
-        self.only_in = Some(way);
-        self
-    }
-
     pub const fn until(mut self, text: &'static str) -> Self {
         self.until = Some(text);
         self
@@ -252,8 +244,8 @@ impl Case {
     }
 
     /// By what `version` is to do it in the pass `way`; `None` where it does not.
-    pub fn form(&self, version: KafkaVersion, way: Way) -> Option<Form> {
-        if !self.releases.have(version) || self.only_in.is_some_and(|only| only != way) {
+    pub const fn form(&self, version: KafkaVersion, way: Way) -> Option<Form> {
+        if !self.releases.have(version) {
             return None;
         }
         match way {

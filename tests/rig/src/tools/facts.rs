@@ -149,10 +149,11 @@ fn comparable(line: &str, tool: Tool, chosen: Chosen) -> String {
             .fold(line, |line, key| counted(&line, key)),
         Chosen::Secrets => ["salt=", "stored_key=", "server_key="]
             .into_iter()
-            .fold(line, |line, key| hidden(&line, key)),
+            .fold(line, |line, key| hidden(&line, key, "<secret>")),
         Chosen::Figures => figures(&line),
     };
-    let line = configs_sorted(&isr_sorted(&without_wording(&line)));
+    let line = hidden(&without_wording(&line), "TopicId: ", "<id>");
+    let line = configs_sorted(&isr_sorted(&line));
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -214,13 +215,16 @@ fn isr_sorted(line: &str) -> String {
     })
 }
 
-fn hidden(line: &str, key: &str) -> String {
+/// What stands after each `key`, as `name`.
+fn hidden(line: &str, key: &str, name: &str) -> String {
     let mut parts = line.split(key);
     let mut hidden = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find([',', ' ', '}']).unwrap_or(part.len());
+        let ends =
+            |character: char| character.is_whitespace() || character == ',' || character == '}';
+        let end = part.find(ends).unwrap_or(part.len());
         hidden.push_str(key);
-        hidden.push_str("<secret>");
+        hidden.push_str(name);
         hidden.push_str(part.get(end..).unwrap_or_default());
     }
     hidden
@@ -403,6 +407,18 @@ mod tests {
                 Chosen::Replicas
             ),
             ["{\"replicas\":[<2>],\"x\":[3]}"]
+        );
+    }
+
+    #[test]
+    fn topic_ids_go() {
+        assert_eq!(
+            said(
+                "Topic: t\tTopicId: aB3-_x\tPartitionCount: 1\n",
+                Tool::Topics,
+                Chosen::Nothing
+            ),
+            ["Topic: t TopicId: <id> PartitionCount: 1"]
         );
     }
 

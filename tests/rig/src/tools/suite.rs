@@ -274,7 +274,7 @@ fn cluster_plan(plan: &Plan, leading: Leading) -> ClusterPlan {
     }
     // Elections that nobody asked for would come in between at a time of their own.
     .with_property("auto.leader.rebalance.enable", "false")
-    // A throttle takes a moment to reach the brokers: what it is to hold up must not be over by then.
+    // What a throttle holds up is more than one fetch brings.
     .with_property("replica.fetch.max.bytes", "20000")
 }
 
