@@ -282,16 +282,25 @@ fn cluster_plan(plan: &Plan, leading: Leading) -> ClusterPlan {
 fn set_up(cluster: &mut Cluster) -> Result<()> {
     let ids: Vec<i32> = cluster.genuine_ids().into_iter().collect();
     for topic in ["__consumer_offsets", "__transaction_state"] {
-        cluster.zk.create(
-            &format!("/config/topics/{topic}"),
-            br#"{"version":1,"config":{"cleanup.policy":"compact","segment.bytes":"1048576"}}"#,
-        )?;
-        cluster
-            .zk
-            .create(&format!("/brokers/topics/{topic}"), &assignment(&ids, 5, 3))?;
+        let config =
+            br#"{"version":1,"config":{"cleanup.policy":"compact","segment.bytes":"1048576"}}"#;
+        make_node(cluster, &format!("/config/topics/{topic}"), config)?;
+        let replicas = assignment(&ids, 5, 3);
+        make_node(cluster, &format!("/brokers/topics/{topic}"), &replicas)?;
     }
     acts::takeover(cluster)?;
     rest(cluster)
+}
+
+/// A ZooKeeper that has just started beside three brokers may be slow to answer, and have done what it did not answer.
+fn make_node(cluster: &Cluster, path: &str, data: &[u8]) -> Result<()> {
+    wait::until(&format!("{path} to be created"), PATIENCE, || {
+        if cluster.zk.get(path)?.is_none() {
+            cluster.zk.create(path, data)?;
+        }
+        Ok(Seen::Done(()))
+    })
+    .map(|_| ())
 }
 
 /// Waits until nothing is under way any more.
@@ -310,7 +319,12 @@ struct Stage {
 
 impl Stage {
     fn of(cluster: &mut Cluster, version: KafkaVersion, way: Way) -> Result<Self> {
-        let controller = cluster.zk.controller()?.context("the role is vacant")?.id;
+        let (controller, _) = wait::until("the role to be held", PATIENCE, || {
+            Ok(match cluster.zk.controller()? {
+                Some(owner) => Seen::Done(owner.id),
+                None => Seen::Not("the role is vacant".to_owned()),
+            })
+        })?;
         let bootstrap = match (way, cluster.klamms.get(&controller)) {
             (Way::Brokers | Way::ZooKeeper, _) => cluster.bootstrap(),
             (Way::Controller, Some(klamm)) => klamm.address.clone(),
