@@ -227,6 +227,7 @@ fn play(plan: &Plan, leading: Leading, mut heard: impl FnMut(&Key, Outcome)) -> 
     let mut cluster = Cluster::start(label, cluster_plan(plan, leading))?;
     let logs = cluster.run.logs().display().to_string();
     set_up(&mut cluster).with_context(|| format!("the cluster is not set up; its logs: {logs}"))?;
+    let term = cluster.zk.controller_epoch()?;
     for version in &plan.tools {
         let mut host = ToolHost::start(&cluster.run, *version)?;
         for way in ways(*version) {
@@ -245,6 +246,11 @@ fn play(plan: &Plan, leading: Leading, mut heard: impl FnMut(&Key, Outcome)) -> 
         }
     }
     cluster.check_all_alive()?;
+    ensure!(
+        cluster.zk.controller_epoch()? == term,
+        "the role changed hands while the tools were run: what was compared is not what was meant; is the machine too \
+         busy? The logs: {logs}"
+    );
     Ok(cluster)
 }
 
@@ -274,6 +280,8 @@ fn cluster_plan(plan: &Plan, leading: Leading) -> ClusterPlan {
     }
     // Elections that nobody asked for would come in between at a time of their own.
     .with_property("auto.leader.rebalance.enable", "false")
+    // Nobody dies here, and whoever is starved of processor time on a busy machine is to keep what it leads.
+    .with_property("zookeeper.session.timeout.ms", "30000")
     // What a throttle holds up is more than one fetch brings.
     .with_property("replica.fetch.max.bytes", "20000")
 }
