@@ -26,9 +26,10 @@ pub fn all() -> Vec<Case> {
 }
 
 /// A handful that touches the controller in every way that matters: for the tests of the workspace.
-pub const QUICK: [&str; 14] = [
+pub const QUICK: [&str; 15] = [
     "topics-create",
     "topics-create-given",
+    "topics-create-config",
     "topics-create-existing",
     "topics-create-too-many-replicas",
     "topics-describe",
