@@ -5,6 +5,8 @@
 use klamm_rig::stories::matrix::{self, MatrixCluster};
 use klamm_rig::stories::{self, STORIES, Story};
 use klamm_rig::teller::Voice;
+use klamm_rig::tools::cases;
+use klamm_rig::tools::suite::{self, Plan};
 
 /// A test for each story, the cluster that it is told on, and the list of those that have one. The whole matrix runs
 /// through `cargo rig story --all --matrix`; here each story has one of its clusters.
@@ -61,6 +63,29 @@ fn tell(name: &str, cluster: MatrixCluster) {
         cluster.name,
         story.about,
         report.failure()
+    );
+}
+
+/// A handful; `cargo rig tools` plays them all, with the tools of four releases.
+#[test]
+fn genuine_tools_say_the_same_under_klamm_as_under_the_java_controller() {
+    let _alone = stories::wait_for_the_stage().unwrap_or_else(|error| panic!("{error:#}"));
+    let cluster = matrix::MIXED.choice().mixed();
+    let report = Plan::quick(&cluster)
+        .and_then(|plan| suite::run(&plan, |_| {}))
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    let failed: Vec<String> = report
+        .verdicts
+        .iter()
+        .filter(|verdict| !verdict.faults.is_empty())
+        .map(ToString::to_string)
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    // What klamm knows and what it logged is judged besides.
+    assert_eq!(
+        report.passed(),
+        cases::QUICK.len() + 2,
+        "a case was left out"
     );
 }
 

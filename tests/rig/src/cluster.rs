@@ -37,6 +37,16 @@ pub struct ClusterPlan {
     pub leading: Leading,
     /// Where taps on the brokers' listeners keep what they hear; without it there are none.
     pub tape: Option<Tape>,
+    pub start: Start,
+}
+
+/// How the brokers are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    Together,
+    /// Each when the one before is up: what they do at their start comes in the same order each time, and the first is the
+    /// Java controller.
+    OneByOne,
 }
 
 impl ClusterPlan {
@@ -51,6 +61,7 @@ impl ClusterPlan {
             klamm_leaves_out: &[],
             leading: Leading::Klamm,
             tape: None,
+            start: Start::Together,
         }
     }
 
@@ -136,8 +147,7 @@ impl Cluster {
             };
             self.taps.extend(tap);
             let mut broker = Broker::start(&self.run, &Jars::of(version)?, &plan)?;
-            if self.plan.tape.is_some() {
-                // One after the other: what they do at their start comes in the same order each time.
+            if self.plan.start == Start::OneByOne {
                 broker.wait_up(&self.zk)?;
             }
             self.brokers.insert(id, broker);

@@ -41,17 +41,7 @@ impl Jars {
     /// When a needed program is missing (the message says what to install), or Maven cannot fetch.
     pub fn of(version: KafkaVersion) -> Result<Self> {
         require_java_tools()?;
-        let home = workspace::cache_dir()?.join("jars");
-        let directory = home.join(version.to_string());
-        if !is_current(version, &directory) {
-            fs::create_dir_all(&home)
-                .with_context(|| format!("cannot create {}", home.display()))?;
-            let _lock = lock(&home.join(format!("{version}.lock")))?;
-            // Whoever held the lock before may have fetched them.
-            if !is_current(version, &directory) {
-                fetch(version, &home, &directory)?;
-            }
-        }
+        let directory = fetched(&version.to_string(), &pom(version))?;
         Ok(Self { version, directory })
     }
 
@@ -60,9 +50,37 @@ impl Jars {
         format!("{}/*", self.directory.display())
     }
 
+    /// [`Jars::class_path`], with the tools that brokers do without.
+    ///
+    /// # Errors
+    /// As [`Jars::of`].
+    pub fn class_path_with_tools(&self) -> Result<String> {
+        let version = self.version;
+        if has_tools(version) {
+            return Ok(self.class_path());
+        }
+        let directory = fetched(&format!("{version}-tools"), &tools_pom(version))?;
+        Ok(format!("{}:{}/*", self.class_path(), directory.display()))
+    }
+
     pub fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// The folder `name` of the cache, filled with what `pom` asks for.
+fn fetched(name: &str, pom: &str) -> Result<PathBuf> {
+    let home = workspace::cache_dir()?.join("jars");
+    let directory = home.join(name);
+    if !is_current(pom, &directory) {
+        fs::create_dir_all(&home).with_context(|| format!("cannot create {}", home.display()))?;
+        let _lock = lock(&home.join(format!("{name}.lock")))?;
+        // Whoever held the lock before may have fetched them.
+        if !is_current(pom, &directory) {
+            fetch(name, pom, &home, &directory)?;
+        }
+    }
+    Ok(directory)
 }
 
 /// Takes an exclusive lock on `path`, waiting for another process to let it go.
@@ -73,12 +91,12 @@ pub(crate) fn lock(path: &Path) -> Result<Flock<File>> {
 }
 
 /// Whether the folder was filled from what we would ask for today.
-fn is_current(version: KafkaVersion, directory: &Path) -> bool {
-    fs::read_to_string(directory.join(POM)).is_ok_and(|asked_for| asked_for == pom(version))
+fn is_current(pom: &str, directory: &Path) -> bool {
+    fs::read_to_string(directory.join(POM)).is_ok_and(|asked_for| asked_for == pom)
 }
 
-fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
-    let partial = home.join(format!(".{version}.partial"));
+fn fetch(name: &str, pom: &str, home: &Path, directory: &Path) -> Result<()> {
+    let partial = home.join(format!(".{name}.partial"));
     if partial.exists() {
         // Left by a process that died while fetching; the lock says that nobody works on it.
         fs::remove_dir_all(&partial)
@@ -86,16 +104,15 @@ fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
     }
     fs::create_dir_all(&partial).with_context(|| format!("cannot create {}", partial.display()))?;
     let pom_file = partial.join(POM);
-    fs::write(&pom_file, pom(version))
-        .with_context(|| format!("cannot write {}", pom_file.display()))?;
+    fs::write(&pom_file, pom).with_context(|| format!("cannot write {}", pom_file.display()))?;
 
-    let progress = progress(version);
+    let progress = progress(name);
     let outcome = run_maven(&pom_file, &partial, |file| {
         progress.inc(1);
         progress.set_message(file.to_owned());
     });
     progress.finish_and_clear();
-    outcome.with_context(|| format!("Maven could not fetch the jars of Kafka {version}"))?;
+    outcome.with_context(|| format!("Maven could not fetch the jars of Kafka {name}"))?;
     if directory.exists() {
         fs::remove_dir_all(directory)
             .with_context(|| format!("cannot remove {}", directory.display()))?;
@@ -104,12 +121,12 @@ fn fetch(version: KafkaVersion, home: &Path, directory: &Path) -> Result<()> {
         .with_context(|| format!("cannot put {} in place", directory.display()))
 }
 
-fn progress(version: KafkaVersion) -> ProgressBar {
+fn progress(name: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
-        eprintln!("fetching the jars of Kafka {version} through Maven");
+        eprintln!("fetching the jars of Kafka {name} through Maven");
         return ProgressBar::hidden();
     }
-    let progress = ProgressBar::new_spinner().with_prefix(format!("Kafka {version}"));
+    let progress = ProgressBar::new_spinner().with_prefix(format!("Kafka {name}"));
     if let Ok(style) = ProgressStyle::with_template(
         "{spinner} fetching {prefix}: {pos} files in {elapsed}  {msg:.dim}",
     ) {
@@ -160,8 +177,7 @@ fn pom(version: KafkaVersion) -> String {
         dependency("org.slf4j", "slf4j-api", SLF4J_VERSION),
         dependency("org.slf4j", "slf4j-reload4j", SLF4J_VERSION),
     ];
-    // The command line tools moved out of the core jar release by release; from 3.5 on most live in this one.
-    if version.at_least(3, 5) {
+    if has_tools(version) {
         dependencies.push(dependency(
             "org.apache.kafka",
             "kafka-tools",
@@ -180,6 +196,28 @@ fn pom(version: KafkaVersion) -> String {
     } else {
         String::new()
     };
+    project(&managed, &dependencies.concat())
+}
+
+/// The command line tools moved out of the core jar release by release; from 3.5 on most live in one of their own, which
+/// comes with every release then.
+fn has_tools(version: KafkaVersion) -> bool {
+    version.at_least(3, 5)
+}
+
+/// The jar of the tools that never lived in the core jar, with the one of its libraries that brokers of old lack; the rest
+/// of them are there already.
+fn tools_pom(version: KafkaVersion) -> String {
+    let alone = |group: &str, artifact: &str, version: &str| {
+        let exclusions = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>";
+        dependency(group, artifact, version).replace("</dependency>", exclusions)
+    };
+    let tools = alone("org.apache.kafka", "kafka-tools", &version.to_string());
+    let arguments = alone("net.sourceforge.argparse4j", "argparse4j", "0.7.0");
+    project("", &format!("{tools}{arguments}"))
+}
+
+fn project(managed: &str, dependencies: &str) -> String {
     format!(
         r#"<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -187,12 +225,10 @@ fn pom(version: KafkaVersion) -> String {
   <artifactId>rig-jars</artifactId>
   <version>1</version>
   <packaging>pom</packaging>
-{}  <dependencies>
-{}  </dependencies>
+{managed}  <dependencies>
+{dependencies}  </dependencies>
 </project>
-"#,
-        managed,
-        dependencies.concat()
+"#
     )
 }
 

@@ -16,6 +16,8 @@ use klamm_rig::stories::hostile::{self, HOSTILE, Scale};
 use klamm_rig::stories::matrix::MATRIX;
 use klamm_rig::stories::{CLIENTS, Choice, DEMO, Leading, Report, STORIES, Story, up};
 use klamm_rig::teller::{self, Voice};
+use klamm_rig::tools;
+use klamm_rig::tools::suite::{self, Plan};
 use klamm_rig::version::{Ibp, KafkaVersion};
 
 /// How often `up` looks whether a process ended by itself.
@@ -73,6 +75,17 @@ enum Command {
     Clients(Who),
     /// Play one script under the Java controller and under klamm, and compare all that can be seen
     Parity(Who),
+    /// Run the genuine command line tools of four releases under the Java controller and under klamm, and compare what they say
+    Tools {
+        /// Releases of the tools; without any, all four
+        #[arg(long = "version", value_delimiter = ',', value_name = "V")]
+        versions: Vec<KafkaVersion>,
+        /// Cases by name; without any, all of them
+        #[arg(long = "case", num_args = 1.., value_name = "NAME")]
+        cases: Vec<String>,
+        #[command(flatten)]
+        who: Who,
+    },
     /// Record the Java controller: make the captures in fixtures/wire again
     Capture {
         /// Names, without the ending; without any, all of them
@@ -154,6 +167,11 @@ fn run(command: Command) -> Result<bool> {
             Ok(true)
         }
         Command::Parity(who) => parity(who),
+        Command::Tools {
+            versions,
+            cases,
+            who,
+        } => tools(versions, &cases, &who.choice(Leading::Klamm)),
         Command::Capture { names, check } => capture(&names, check),
         Command::Clients(who) => tell_live(&CLIENTS, &who.choice(Leading::Klamm)),
         Command::Demo(who) => tell_live(&DEMO, &who.choice(Leading::Klamm)),
@@ -309,17 +327,18 @@ fn baseline(stories: &[&Story], choice: &Choice) -> Result<bool> {
     Ok(all_passed)
 }
 
+/// One release named: all three brokers are of it.
+fn three(brokers: Option<Vec<KafkaVersion>>) -> Option<Vec<KafkaVersion>> {
+    brokers.map(|brokers| match brokers[..] {
+        [version] => vec![version; script::BROKERS],
+        _ => brokers,
+    })
+}
+
 fn parity(who: Who) -> Result<bool> {
     jars::require_java_tools()?;
     klamm_rig::interrupt::arm();
-    let brokers = who
-        .brokers
-        .unwrap_or_else(|| vec![KafkaVersion::V3_9_2; script::BROKERS]);
-    let brokers = match brokers[..] {
-        // One release named: all brokers are of it.
-        [version] => vec![version; script::BROKERS],
-        _ => brokers,
-    };
+    let brokers = three(who.brokers).unwrap_or_else(|| vec![KafkaVersion::V3_9_2; script::BROKERS]);
     let ibp = who.ibp.unwrap_or_else(|| Ibp::lowest_of(&brokers));
     let comparison = klamm_rig::parity::run(&brokers, ibp)?;
     println!("\n{}\n", comparison.report());
@@ -329,6 +348,33 @@ fn parity(who: Who) -> Result<bool> {
         comparison.unlisted.len()
     );
     Ok(comparison.passed())
+}
+
+fn tools(versions: Vec<KafkaVersion>, cases: &[String], choice: &Choice) -> Result<bool> {
+    jars::require_java_tools()?;
+    klamm_rig::interrupt::arm();
+    let choice = Choice {
+        brokers: three(choice.brokers.clone()),
+        ..choice.clone()
+    };
+    let mut plan = Plan::on(&choice.mixed());
+    if !versions.is_empty() {
+        plan.tools = versions;
+    }
+    if !cases.is_empty() {
+        plan.cases = tools::cases::named(cases)?;
+    }
+    println!(
+        "{}",
+        teller::dim("       java     klamm   release, way, tool, case")
+    );
+    let report = suite::run(&plan, |verdict| println!("{verdict}"))?;
+    println!(
+        "tools: {} passed, {} failed",
+        report.passed(),
+        report.failed()
+    );
+    Ok(report.failed() == 0)
 }
 
 fn capture(names: &[String], check: bool) -> Result<bool> {

@@ -9,7 +9,7 @@ pub mod settle;
 
 use std::fmt;
 
-use crate::cluster::ClusterPlan;
+use crate::cluster::{ClusterPlan, Start};
 use crate::stories::Leading;
 use crate::tap::Tape;
 use crate::version::{Ibp, KafkaVersion};
@@ -198,6 +198,7 @@ pub fn plan(brokers: &[KafkaVersion], ibp: Ibp, tape: &Tape) -> anyhow::Result<C
     Ok(ClusterPlan {
         leading: Leading::Java,
         tape: Some(tape.clone()),
+        start: Start::OneByOne,
         ..ClusterPlan::new(brokers, ibp)
     }
     // Elections that nobody asked for would come in between at a time of their own.
