@@ -159,6 +159,12 @@ fn comparable(line: &str, tool: Tool, chosen: Chosen) -> String {
 
 /// An error is the same in other words.
 fn without_wording(line: &str) -> String {
+    // kafka-features puts the controller's explanation behind its own sentence.
+    if let Some((sentence, _)) = line.split_once(". ")
+        && line.starts_with("Could not ")
+    {
+        return format!("{sentence}. <message>");
+    }
     let begins = ["Error", "error", "ERROR", "Failed", "Could not"]
         .iter()
         .any(|word| line.starts_with(word));
@@ -369,6 +375,21 @@ mod tests {
             ["no node supports LIST_TRANSACTIONS".to_owned()].into()
         );
         assert_eq!(facts.printed, ["Failed to list transactions: <message>"]);
+    }
+
+    #[test]
+    fn why_a_feature_was_not_changed_is_said_in_the_controllers_own_words() {
+        for why in [
+            "It is not supported.",
+            "no broker supports a feature: 3.9 or not",
+        ] {
+            let line = format!("Could not upgrade no.such.feature to 1. {why}\n");
+            let facts = read(&line, "", Tool::Features, Chosen::Nothing);
+            assert_eq!(
+                facts.printed,
+                ["Could not upgrade no.such.feature to 1. <message>"]
+            );
+        }
     }
 
     #[test]
