@@ -7,6 +7,7 @@
 
 pub mod broker;
 pub mod brokers;
+pub mod chance;
 pub mod clock;
 pub mod converged;
 pub mod drive;
@@ -14,6 +15,7 @@ pub mod faults;
 pub mod fences;
 pub mod klamm;
 pub mod leaders;
+pub mod pace;
 pub mod replies;
 pub mod request;
 pub mod world;
