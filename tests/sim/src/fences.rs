@@ -306,7 +306,7 @@ mod tests {
     fn every_breach_in_a_request_is_found_and_nothing_else() {
         let (mut world, mut fences, sent) = led();
         let zookeeper = world.zookeeper.clone();
-        let context = world.klamm().context();
+        let context = &*world.klamm().context();
         assert_eq!(fences.check_requests(&sent, context, &zookeeper), [""; 0]);
         assert!(fences.seen().0 > 0);
         let strange = |told: &mut LeaderAndIsrPartition| {

@@ -1,7 +1,15 @@
 //! One klamm process over the simulated ports: the product's controller, its queue, and what its runtime does around it.
 //!
 //! Must never decide anything: it takes one event at a time, as the runtime's loop does, and checks the whole state after
-//! each. Counterpart: `klamm::runtime`.
+//! each. An event may take its time: others act in between, and the process may end in its midst. Counterpart:
+//! `klamm::runtime`.
+
+use std::cell::{Ref, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 use klamm::controller::{ControllerSettings, KafkaController, Stop, preempted_answer};
 use klamm::effect::ReplyTo;
@@ -12,14 +20,37 @@ use klamm::state::{ControllerContext, ControllerSnapshot, violations};
 
 use crate::brokers::{Cluster, SimChannels};
 use crate::clock::{SimClock, SimQueue, VirtualTime};
-use crate::drive;
 use crate::faults::Faults;
 use crate::fences::Fences;
+use crate::pace::Pace;
 use crate::replies::SimReplies;
-use crate::zk_port::{SimZk, TopicWatches};
+use crate::zk_port::{Fate, SimZk, TopicWatches};
 use crate::zookeeper::ZooKeeper;
 
 type Controller = KafkaController<SimZk, SimChannels, SimReplies, SimClock>;
+
+/// An event that is being processed.
+struct UnderWay {
+    event: ControllerEvent,
+    outcome: Pin<Box<dyn Future<Output = Option<Stop>>>>,
+}
+
+impl fmt::Debug for UnderWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.event.fmt(f)
+    }
+}
+
+/// What a process got done when it was last driven.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing: there was nothing to do.
+    Idle,
+    /// It waits in the midst of an event.
+    Waits,
+    /// It is done with an event.
+    Done,
+}
 
 /// A klamm process.
 #[derive(Debug)]
@@ -33,8 +64,10 @@ pub struct Klamm {
     /// Its answers.
     pub replies: SimReplies,
     zk: SimZk,
-    controller: Controller,
+    controller: Rc<RefCell<Controller>>,
+    under_way: Option<UnderWay>,
     fences: Fences,
+    was_active: bool,
     stopped: Option<Stop>,
     is_killed: bool,
 }
@@ -49,9 +82,23 @@ impl Klamm {
         watches: TopicWatches,
         seed: u64,
     ) -> Klamm {
+        let fate = Fate::at_once(Pace::at_once(time));
+        Klamm::start_with(settings, zookeeper, cluster, time, watches, seed, fate)
+    }
+
+    /// The same, with a line to ZooKeeper that may take its time and be cut.
+    pub fn start_with(
+        settings: ControllerSettings,
+        zookeeper: &ZooKeeper,
+        cluster: &Cluster,
+        time: &VirtualTime,
+        watches: TopicWatches,
+        seed: u64,
+        fate: Fate,
+    ) -> Klamm {
         let id = settings.own_id;
         let queue = SimQueue::new(time);
-        let zk = SimZk::new(zookeeper, id, time, &queue, watches);
+        let zk = SimZk::of_fate(zookeeper, id, time, &queue, watches, fate);
         let channels = SimChannels::new(cluster, &queue);
         let replies = SimReplies::default();
         let ports = Ports {
@@ -68,8 +115,10 @@ impl Klamm {
             channels,
             replies,
             zk,
-            controller: KafkaController::new(settings, ports),
+            controller: Rc::new(RefCell::new(KafkaController::new(settings, ports))),
+            under_way: None,
             fences: Fences::default(),
+            was_active: false,
             stopped: None,
             is_killed: false,
         }
@@ -80,9 +129,24 @@ impl Klamm {
         self.zk.faults()
     }
 
-    /// What it knows.
-    pub fn context(&self) -> &ControllerContext {
-        self.controller.context()
+    /// Its ZooKeeper port.
+    pub fn zk(&self) -> &SimZk {
+        &self.zk
+    }
+
+    /// What it knows, between two events.
+    pub fn context(&self) -> Ref<'_, ControllerContext> {
+        Ref::map(self.controller.borrow(), Controller::context)
+    }
+
+    /// Whether it is in the midst of an event.
+    pub fn is_busy(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// The event in whose midst it is.
+    pub fn busy_with(&self) -> Option<&ControllerEvent> {
+        self.under_way.as_ref().map(|under_way| &under_way.event)
     }
 
     /// What it published last.
@@ -90,9 +154,16 @@ impl Klamm {
         self.replies.snapshot()
     }
 
-    /// Whether it acts as the controller, in its own eyes.
+    /// Whether it acts as the controller, in its own eyes; in the midst of an event, when it began.
     pub fn is_active(&self) -> bool {
-        self.runs() && self.context().term().is_some()
+        self.runs() && self.was_active_or(|context| context.term().is_some())
+    }
+
+    fn was_active_or(&self, look: impl Fn(&ControllerContext) -> bool) -> bool {
+        match self.is_busy() {
+            true => self.was_active,
+            false => look(&self.context()),
+        }
     }
 
     /// Why it ended, if it did.
@@ -113,6 +184,7 @@ impl Klamm {
     /// Ends the process as SIGKILL does: nothing is said, and the session lives until it times out.
     pub fn kill(&mut self) {
         self.is_killed = true;
+        self.under_way = None;
         self.queue.forget();
         klamm::port::Brokers::shut_down(&mut self.channels);
     }
@@ -139,27 +211,61 @@ impl Klamm {
         }
     }
 
-    /// Processes the oldest event, if there is one, and checks the whole state.
+    /// Processes the oldest event, if there is one, and checks the whole state. At a pace that takes time it may come back
+    /// in the midst of it, and goes on the next time.
     pub fn step(&mut self) -> bool {
+        self.drive() == Progress::Done
+    }
+
+    /// The same, telling how far it came.
+    pub fn drive(&mut self) -> Progress {
         if !self.runs() {
-            return false;
+            return Progress::Idle;
         }
         self.queue.ring();
-        let Some(event) = self.queue.take() else {
-            return false;
+        let Some(mut under_way) = self.under_way.take().or_else(|| self.next_event()) else {
+            return Progress::Idle;
         };
-        let stop = drive::now(self.controller.process(event.clone()));
+        let mut waker = Context::from_waker(Waker::noop());
+        match under_way.outcome.as_mut().poll(&mut waker) {
+            Poll::Pending => {
+                self.answer_preempted();
+                self.under_way = Some(under_way);
+                Progress::Waits
+            }
+            Poll::Ready(stop) => {
+                self.finish(&under_way.event, stop);
+                Progress::Done
+            }
+        }
+    }
+
+    fn next_event(&mut self) -> Option<UnderWay> {
+        self.was_active = self.is_active();
+        let event = self.queue.take()?;
+        let (controller, processed) = (self.controller.clone(), event.clone());
+        let outcome = async move {
+            // Nobody else looks at it before the event is done.
+            #[allow(clippy::await_holding_refcell_ref)]
+            controller.borrow_mut().process(processed).await
+        };
+        Some(UnderWay {
+            event,
+            outcome: Box::pin(outcome),
+        })
+    }
+
+    fn finish(&mut self, event: &ControllerEvent, stop: Option<Stop>) {
         self.answer_preempted();
-        self.check_fences(&event);
-        self.check_after(&event);
-        if event == ControllerEvent::Expire {
+        self.check_fences(event);
+        self.check_after(event);
+        if *event == ControllerEvent::Expire {
             self.zk.open_session();
             self.queue.put(ControllerEvent::RegisterBrokerAndReelect);
         }
         if let Some(stop) = stop {
             self.end(stop);
         }
-        true
     }
 
     /// Checks all that the event made it write and send.
@@ -167,7 +273,9 @@ impl Klamm {
         let mut broken = self.fences.check_writes(event, &self.zk.take_performed());
         let (known, _) = self.fences.seen();
         let sent = self.channels.sent_since(known);
-        let (context, zookeeper) = (self.controller.context(), self.zk.zookeeper());
+        let zookeeper = self.zk.zookeeper();
+        let controller = self.controller.borrow();
+        let context = controller.context();
         broken.extend(self.fences.check_requests(&sent, context, zookeeper));
         assert!(
             broken.is_empty(),
@@ -184,7 +292,7 @@ impl Klamm {
         if !lives || !self.snapshot().is_loaded {
             return;
         }
-        let broken = violations(self.context());
+        let broken = violations(&self.context());
         assert!(
             broken.is_empty(),
             "after {event:?} the state is broken:\n{}",

@@ -219,6 +219,16 @@ impl ZooKeeper {
         states.map(|states| states.held.clone()).unwrap_or_default()
     }
 
+    /// What a partition's state held before it was written last, with its version; `None` if it was made then.
+    pub fn held_before(&self, path: &str) -> Option<(i32, Vec<u8>)> {
+        let server = self.server.borrow();
+        let held = &server.states.get(path)?.held;
+        match held.as_slice() {
+            [.., before, (version, _)] if *version > 0 => Some(before.clone()),
+            _ => None,
+        }
+    }
+
     /// How often a partition's state was created.
     pub fn lives_of_state(&self, path: &str) -> usize {
         let server = self.server.borrow();
@@ -324,6 +334,13 @@ impl ZkSession {
     /// The server behind it.
     pub fn zookeeper(&self) -> &ZooKeeper {
         &self.zookeeper
+    }
+
+    /// Whether its connection stands.
+    pub fn is_connected(&self) -> bool {
+        let server = self.zookeeper.server.borrow();
+        let session = server.sessions.get(&self.id);
+        session.is_some_and(|session| session.connected)
     }
 
     /// Ends the session; its ephemeral nodes go.

@@ -11,11 +11,12 @@ use klamm::model::{
     BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, SanitizedName, TopicName,
     TopicPartition,
 };
-use klamm::port::{Notification, ZkFault};
+use klamm::port::Notification;
 use klamm::zk::{paths, znode};
 
-use super::{TopicWatches, fault};
-use crate::zookeeper::{Stat, ZkError, ZkSession};
+use super::TopicWatches;
+use super::line::{Broken, Line, fault};
+use crate::zookeeper::{Stat, ZkError};
 
 /// Whether reading arms a watch.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,15 +25,15 @@ enum Watch {
     Not,
 }
 
-fn data<T>(
-    session: &ZkSession,
+async fn data<T>(
+    line: &Line<'_>,
     path: &str,
     watch: Watch,
     decode: impl FnOnce(&[u8], Stat) -> Read<T>,
-) -> Result<Read<T>, ZkFault> {
+) -> Result<Read<T>, Broken> {
     let read = match watch {
-        Watch::Arm => session.get_and_watch(path),
-        Watch::Not => session.get(path),
+        Watch::Arm => line.get_and_watch(path).await,
+        Watch::Not => line.get(path).await,
     };
     match read {
         Ok((data, stat)) => Ok(decode(&data, stat)),
@@ -41,11 +42,32 @@ fn data<T>(
     }
 }
 
+/// Several nodes, read in one request.
+async fn each<T>(
+    line: &Line<'_>,
+    paths: Vec<String>,
+    watch: Watch,
+    decode: impl Fn(usize, &str, &[u8], Stat) -> Read<T>,
+) -> Result<Vec<Read<T>>, Broken> {
+    let Some(first) = paths.first() else {
+        return Ok(Vec::new());
+    };
+    let reads = line.get_each(&paths, watch == Watch::Arm).await;
+    let reads = reads.map_err(|error| fault(first, error))?;
+    let each = reads.into_iter().zip(&paths).enumerate();
+    each.map(|(index, (read, path))| match read {
+        Ok((data, stat)) => Ok(decode(index, path, &data, stat)),
+        Err(ZkError::NoNode) => Ok(Read::Missing),
+        Err(error) => Err(fault(path, error)),
+    })
+    .collect()
+}
+
 /// A missing parent has no children.
-fn children(session: &ZkSession, path: &str, watch: Watch) -> Result<Vec<String>, ZkFault> {
+async fn children(line: &Line<'_>, path: &str, watch: Watch) -> Result<Vec<String>, Broken> {
     let read = match watch {
-        Watch::Arm => session.children_and_watch(path),
-        Watch::Not => session.children(path),
+        Watch::Arm => line.children_and_watch(path).await,
+        Watch::Not => line.children(path).await,
     };
     match read {
         Ok(names) => Ok(names),
@@ -54,43 +76,46 @@ fn children(session: &ZkSession, path: &str, watch: Watch) -> Result<Vec<String>
     }
 }
 
-pub fn klamm_ids(session: &ZkSession) -> Result<BTreeSet<BrokerId>, ZkFault> {
-    let names = children(session, paths::KLAMM_IDS, Watch::Arm)?;
+pub async fn klamm_ids(line: &Line<'_>) -> Result<BTreeSet<BrokerId>, Broken> {
+    let names = children(line, paths::KLAMM_IDS, Watch::Arm).await?;
     Ok(names.iter().filter_map(|n| paths::id_of_child(n)).collect())
 }
 
-pub fn brokers(session: &ZkSession) -> Result<Vec<(BrokerId, Read<BrokerRegistration>)>, ZkFault> {
-    let names = children(session, paths::BROKER_IDS, Watch::Arm)?;
+pub async fn brokers(line: &Line<'_>) -> Result<Vec<(BrokerId, Read<BrokerRegistration>)>, Broken> {
+    let names = children(line, paths::BROKER_IDS, Watch::Arm).await?;
     let mut ids: Vec<BrokerId> = names.iter().filter_map(|n| paths::id_of_child(n)).collect();
     ids.sort();
-    let read = |id| Ok((id, broker(session, id)?));
-    ids.into_iter().map(read).collect()
+    let nodes = ids.iter().map(|id| paths::broker(*id)).collect();
+    let reads = each(line, nodes, Watch::Arm, |index, path, data, stat| {
+        znode::decode_broker(path, ids[index], data, stat.czxid)
+    });
+    let reads = reads.await?;
+    Ok(ids.into_iter().zip(reads).collect())
 }
 
-pub fn broker(session: &ZkSession, id: BrokerId) -> Result<Read<BrokerRegistration>, ZkFault> {
+pub async fn broker(line: &Line<'_>, id: BrokerId) -> Result<Read<BrokerRegistration>, Broken> {
     let path = paths::broker(id);
-    data(session, &path, Watch::Arm, |data, stat| {
+    data(line, &path, Watch::Arm, |data, stat| {
         znode::decode_broker(&path, id, data, stat.czxid)
     })
+    .await
 }
 
-pub fn topic_names(session: &ZkSession, watches: TopicWatches) -> Result<Vec<TopicName>, ZkFault> {
-    let names = children(session, paths::TOPICS, one_shot(watches))?;
+pub async fn topic_names(line: &Line<'_>, watches: TopicWatches) -> Result<Vec<TopicName>, Broken> {
+    let names = children(line, paths::TOPICS, one_shot(watches)).await?;
     Ok(names.iter().map(|name| TopicName::new(name)).collect())
 }
 
-pub fn topics(
-    session: &ZkSession,
+pub async fn topics(
+    line: &Line<'_>,
     names: &[TopicName],
     watches: TopicWatches,
-) -> Result<Vec<Read<TopicZnode>>, ZkFault> {
-    let read = |name| {
-        let path = paths::topic(name);
-        data(session, &path, one_shot(watches), |data, stat| {
-            znode::decode_topic(&path, data, stat.version)
-        })
-    };
-    names.iter().map(read).collect()
+) -> Result<Vec<Read<TopicZnode>>, Broken> {
+    let nodes = names.iter().map(paths::topic).collect();
+    each(line, nodes, one_shot(watches), |_, path, data, stat| {
+        znode::decode_topic(path, data, stat.version)
+    })
+    .await
 }
 
 fn one_shot(watches: TopicWatches) -> Watch {
@@ -100,176 +125,179 @@ fn one_shot(watches: TopicWatches) -> Watch {
     }
 }
 
-pub fn partition_states(
-    session: &ZkSession,
+pub async fn partition_states(
+    line: &Line<'_>,
     partitions: &[TopicPartition],
-) -> Result<Vec<Read<StateRead>>, ZkFault> {
-    let read = |partition| {
-        let path = paths::state(partition);
-        data(session, &path, Watch::Not, |data, stat| {
-            znode::decode_state(&path, data, stat.version)
-        })
-    };
-    partitions.iter().map(read).collect()
+) -> Result<Vec<Read<StateRead>>, Broken> {
+    let nodes = partitions.iter().map(paths::state).collect();
+    each(line, nodes, Watch::Not, |_, path, data, stat| {
+        znode::decode_state(path, data, stat.version)
+    })
+    .await
 }
 
-pub fn topic_configs(
-    session: &ZkSession,
+pub async fn topic_configs(
+    line: &Line<'_>,
     names: &[TopicName],
-) -> Result<Vec<Read<ElectionConfig>>, ZkFault> {
-    let read = |name| {
-        let path = paths::topic_config(name);
-        let read = data(session, &path, Watch::Not, |data, _| {
-            znode::decode_election_config(&path, data)
-        })?;
-        Ok(match read {
-            Read::Missing => Read::Found(ElectionConfig::default()),
-            other => other,
-        })
+) -> Result<Vec<Read<ElectionConfig>>, Broken> {
+    let nodes = names.iter().map(paths::topic_config).collect();
+    let reads = each(line, nodes, Watch::Not, |_, path, data, _| {
+        znode::decode_election_config(path, data)
+    });
+    let or_empty = |read| match read {
+        Read::Missing => Read::Found(ElectionConfig::default()),
+        other => other,
     };
-    names.iter().map(read).collect()
+    Ok(reads.await?.into_iter().map(or_empty).collect())
 }
 
-pub fn default_broker_config(session: &ZkSession) -> Result<Read<ElectionConfig>, ZkFault> {
+pub async fn default_broker_config(line: &Line<'_>) -> Result<Read<ElectionConfig>, Broken> {
     let path = paths::DEFAULT_BROKER_CONFIG;
-    data(session, path, Watch::Not, |data, _| {
+    data(line, path, Watch::Not, |data, _| {
         znode::decode_election_config(path, data)
     })
+    .await
 }
 
-pub fn entity_configs(
-    session: &ZkSession,
+pub async fn entity_configs(
+    line: &Line<'_>,
     entities: &[ConfigEntity],
-) -> Result<Vec<Read<(EntityConfig, i32)>>, ZkFault> {
-    let read = |entity| {
-        let path = paths::entity_config(entity);
-        data(session, &path, Watch::Not, |data, stat| {
-            znode::decode_entity_config(&path, data, stat.version)
-        })
-    };
-    entities.iter().map(read).collect()
+) -> Result<Vec<Read<(EntityConfig, i32)>>, Broken> {
+    let nodes = entities.iter().map(paths::entity_config).collect();
+    each(line, nodes, Watch::Not, |_, path, data, stat| {
+        znode::decode_entity_config(path, data, stat.version)
+    })
+    .await
 }
 
-pub fn quota_entities(session: &ZkSession) -> Result<Vec<ConfigEntity>, ZkFault> {
-    let names = |path: &str| -> Result<Vec<SanitizedName>, ZkFault> {
-        let names = children(session, path, Watch::Not)?;
-        Ok(names.iter().map(|name| SanitizedName::read(name)).collect())
-    };
-    let clients = names(paths::CLIENTS)?;
+pub async fn quota_entities(line: &Line<'_>) -> Result<Vec<ConfigEntity>, Broken> {
+    let clients = entity_names(line, paths::CLIENTS).await?;
     let mut entities: Vec<ConfigEntity> = clients.into_iter().map(ConfigEntity::Client).collect();
-    for user in names(paths::USERS)? {
-        let clients = names(&paths::clients_of_user(&user))?.into_iter();
-        entities.extend(clients.map(|client| ConfigEntity::UserClient(user.clone(), client)));
+    for user in entity_names(line, paths::USERS).await? {
+        let clients = entity_names(line, &paths::clients_of_user(&user)).await?;
+        let of_user = |client| ConfigEntity::UserClient(user.clone(), client);
+        entities.extend(clients.into_iter().map(of_user));
         entities.push(ConfigEntity::User(user));
     }
     Ok(entities)
 }
 
-pub fn topic_deletions(session: &ZkSession) -> Result<Vec<TopicName>, ZkFault> {
-    let names = children(session, paths::DELETE_TOPICS, Watch::Arm)?;
+async fn entity_names(line: &Line<'_>, path: &str) -> Result<Vec<SanitizedName>, Broken> {
+    let names = children(line, path, Watch::Not).await?;
+    Ok(names.iter().map(|name| SanitizedName::read(name)).collect())
+}
+
+pub async fn topic_deletions(line: &Line<'_>) -> Result<Vec<TopicName>, Broken> {
+    let names = children(line, paths::DELETE_TOPICS, Watch::Arm).await?;
     Ok(names.iter().map(|name| TopicName::new(name)).collect())
 }
 
-pub fn delegation_tokens(
-    session: &ZkSession,
-) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, ZkFault> {
-    let read = |name| {
-        let token = TokenId(name);
-        let path = paths::delegation_token(&token);
-        let read = data(session, &path, Watch::Not, |data, stat| {
-            znode::decode_token(&path, data, stat.version, stat.czxid)
-        })?;
-        Ok((token, read))
-    };
-    let names = children(session, paths::DELEGATION_TOKENS, Watch::Not)?;
-    names.into_iter().map(read).collect()
+pub async fn delegation_tokens(
+    line: &Line<'_>,
+) -> Result<Vec<(TokenId, Read<DelegationTokenZnode>)>, Broken> {
+    let names = children(line, paths::DELEGATION_TOKENS, Watch::Not).await?;
+    let tokens: Vec<TokenId> = names.into_iter().map(TokenId).collect();
+    let nodes = tokens.iter().map(paths::delegation_token).collect();
+    let reads = each(line, nodes, Watch::Not, |_, path, data, stat| {
+        znode::decode_token(path, data, stat.version, stat.czxid)
+    });
+    let reads = reads.await?;
+    Ok(tokens.into_iter().zip(reads).collect())
 }
 
-pub fn config_change_names(session: &ZkSession) -> Result<Vec<NotificationName>, ZkFault> {
-    let names = children(session, paths::CONFIG_CHANGES, Watch::Arm)?;
+pub async fn config_change_names(line: &Line<'_>) -> Result<Vec<NotificationName>, Broken> {
+    let names = children(line, paths::CONFIG_CHANGES, Watch::Arm).await?;
     Ok(names.into_iter().map(NotificationName).collect())
 }
 
-pub fn config_changes(
-    session: &ZkSession,
+pub async fn config_changes(
+    line: &Line<'_>,
     names: &[NotificationName],
-) -> Result<Vec<Read<ConfigChange>>, ZkFault> {
-    let read = |name| {
-        let path = paths::config_change(name);
-        data(session, &path, Watch::Not, |data, _| {
-            znode::decode_config_change(&path, data)
-        })
-    };
-    names.iter().map(read).collect()
+) -> Result<Vec<Read<ConfigChange>>, Broken> {
+    let nodes = names.iter().map(paths::config_change).collect();
+    each(line, nodes, Watch::Not, |_, path, data, _| {
+        znode::decode_config_change(path, data)
+    })
+    .await
 }
 
-pub fn isr_change_notifications(
-    session: &ZkSession,
-) -> Result<Vec<Notification<Vec<TopicPartition>>>, ZkFault> {
+pub async fn isr_change_notifications(
+    line: &Line<'_>,
+) -> Result<Vec<Notification<Vec<TopicPartition>>>, Broken> {
     let parent = paths::ISR_CHANGE_NOTIFICATION;
-    notifications(session, parent, paths::isr_change, znode::decode_isr_change)
+    notifications(line, parent, paths::isr_change, znode::decode_isr_change).await
 }
 
-pub fn log_dir_event_notifications(
-    session: &ZkSession,
-) -> Result<Vec<Notification<BrokerId>>, ZkFault> {
+pub async fn log_dir_event_notifications(
+    line: &Line<'_>,
+) -> Result<Vec<Notification<BrokerId>>, Broken> {
     let parent = paths::LOG_DIR_EVENT_NOTIFICATION;
     let path = paths::log_dir_event;
-    notifications(session, parent, path, znode::decode_log_dir_event)
+    notifications(line, parent, path, znode::decode_log_dir_event).await
 }
 
-fn notifications<T>(
-    session: &ZkSession,
+async fn notifications<T>(
+    line: &Line<'_>,
     parent: &str,
     path: impl Fn(&NotificationName) -> String,
     decode: impl Fn(&str, &[u8]) -> Read<T>,
-) -> Result<Vec<Notification<T>>, ZkFault> {
-    let read = |name| {
-        let name = NotificationName(name);
-        let path = path(&name);
-        let content = data(session, &path, Watch::Not, |data, _| decode(&path, data))?;
-        Ok(Notification { name, content })
-    };
-    let names = children(session, parent, Watch::Arm)?;
-    names.into_iter().map(read).collect()
+) -> Result<Vec<Notification<T>>, Broken> {
+    let names = children(line, parent, Watch::Arm).await?;
+    let names: Vec<NotificationName> = names.into_iter().map(NotificationName).collect();
+    let nodes = names.iter().map(path).collect();
+    let reads = each(line, nodes, Watch::Not, |_, path, data, _| {
+        decode(path, data)
+    })
+    .await?;
+    let with_name = |(name, content)| Notification { name, content };
+    Ok(names.into_iter().zip(reads).map(with_name).collect())
 }
 
-pub fn preferred_replica_election(
-    session: &ZkSession,
-) -> Result<Read<PreferredElectionZnode>, ZkFault> {
+pub async fn preferred_replica_election(
+    line: &Line<'_>,
+) -> Result<Read<PreferredElectionZnode>, Broken> {
     let path = paths::PREFERRED_REPLICA_ELECTION;
-    let exists = session.exists_and_watch(path);
-    if exists.map_err(|error| fault(path, error))?.is_none() {
+    if !is_there(line, path).await? {
         return Ok(Read::Missing);
     }
-    data(session, path, Watch::Not, |data, _| {
+    data(line, path, Watch::Not, |data, _| {
         znode::decode_preferred_election(path, data)
     })
+    .await
 }
 
-pub fn partition_reassignment(session: &ZkSession) -> Result<Read<ReassignmentZnode>, ZkFault> {
+pub async fn partition_reassignment(line: &Line<'_>) -> Result<Read<ReassignmentZnode>, Broken> {
     let path = paths::REASSIGN_PARTITIONS;
-    let exists = session.exists_and_watch(path);
-    if exists.map_err(|error| fault(path, error))?.is_none() {
+    if !is_there(line, path).await? {
         return Ok(Read::Missing);
     }
-    data(session, path, Watch::Not, |data, stat| {
+    data(line, path, Watch::Not, |data, stat| {
         let (version, czxid) = (stat.version, stat.czxid);
         Read::Found(znode::decode_reassignment(path, data, version, czxid))
     })
+    .await
 }
 
-pub fn feature(session: &ZkSession) -> Result<Read<(FeatureZnode, i32)>, ZkFault> {
-    data(session, paths::FEATURE, Watch::Not, |data, stat| {
+/// Whether a node is there, and a watch on it either way.
+async fn is_there(line: &Line<'_>, path: &str) -> Result<bool, Broken> {
+    let stat = line.exists_and_watch(path).await;
+    stat.map(|stat| stat.is_some())
+        .map_err(|error| fault(path, error))
+}
+
+pub async fn feature(line: &Line<'_>) -> Result<Read<(FeatureZnode, i32)>, Broken> {
+    data(line, paths::FEATURE, Watch::Not, |data, stat| {
         znode::decode_feature(paths::FEATURE, data, stat.version)
     })
+    .await
 }
 
-pub fn producer_id_block(
-    session: &ZkSession,
-) -> Result<Read<(Option<ProducerIdBlock>, i32)>, ZkFault> {
+pub async fn producer_id_block(
+    line: &Line<'_>,
+) -> Result<Read<(Option<ProducerIdBlock>, i32)>, Broken> {
     let path = paths::PRODUCER_ID_BLOCK;
-    data(session, path, Watch::Not, |data, stat| {
+    data(line, path, Watch::Not, |data, stat| {
         znode::decode_producer_id_block(path, data, stat.version)
     })
+    .await
 }

@@ -5,33 +5,34 @@ use klamm::model::{Broker, BrokerId, ControllerEpoch};
 use klamm::port::{Holder, RoleView, Taking, ZkFault};
 use klamm::zk::{paths, znode};
 
-use super::{Attempt, fault};
+use super::Attempt;
+use super::line::{Broken, Line, fault};
 use crate::zookeeper::{CreateMode, Op, Stat, ZkError, ZkSession};
 
 /// The `version` in our registration's JSON.
 const REGISTRATION_VERSION: i32 = 5;
 
 /// Reads the epoch first, then `/controller`, then our registration, and arms `/controller`.
-pub fn view(session: &ZkSession, own_id: BrokerId) -> Result<RoleView, ZkFault> {
-    let epoch = epoch(session)?;
-    exists_and_watch(session, paths::CONTROLLER)?;
-    let on_hold = exists_and_watch(session, paths::KLAMM_HOLD)?;
-    let holder = match get(session, paths::CONTROLLER)? {
+pub async fn view(line: &Line<'_>, own_id: BrokerId) -> Result<RoleView, Broken> {
+    let epoch = epoch(line).await?;
+    exists_and_watch(line, paths::CONTROLLER).await?;
+    let on_hold = exists_and_watch(line, paths::KLAMM_HOLD).await?;
+    let holder = match get(line, paths::CONTROLLER).await? {
         None => Holder::Nobody,
-        Some((data, stat)) => holder(session, own_id, &data, stat),
+        Some((data, stat)) => holder(line.session, own_id, &data, stat),
     };
-    let own_registration = get(session, &paths::broker(own_id))?;
+    let own_registration = get(line, &paths::broker(own_id)).await?;
     Ok(RoleView {
         epoch,
         holder,
         own_registration: own_registration.map(|(_, stat)| stat.version),
         on_hold,
-        migrating: get(session, paths::MIGRATION)?.is_some(),
+        migrating: get(line, paths::MIGRATION).await?.is_some(),
     })
 }
 
-fn epoch(session: &ZkSession) -> Result<Option<Term>, ZkFault> {
-    let Some((data, stat)) = get(session, paths::CONTROLLER_EPOCH)? else {
+async fn epoch(line: &Line<'_>) -> Result<Option<Term>, Broken> {
+    let Some((data, stat)) = get(line, paths::CONTROLLER_EPOCH).await? else {
         return Ok(None);
     };
     let epoch = znode::decode_controller_epoch(&data).map_err(|why| ZkFault::Refused {
@@ -65,35 +66,33 @@ fn holder(session: &ZkSession, own_id: BrokerId, data: &[u8], stat: Stat) -> Hol
 }
 
 /// One transaction: the old holder's node goes first, so that it hears of its loss before anything else.
-pub fn take(
-    session: &ZkSession,
+pub async fn take(
+    line: &Line<'_>,
     view: &RoleView,
     me: &Broker,
     now_ms: u64,
     attempt: Attempt,
-) -> Result<Taking, ZkFault> {
+) -> Result<Taking, Broken> {
     if attempt == Attempt::Again {
-        return read_back_taking(session, view);
+        return read_back_taking(line, view).await;
     }
     if view.holder == Holder::Kraft || view.migrating {
-        return Err(refused(
-            paths::CONTROLLER,
-            "the cluster is migrating to KRaft",
-        ));
+        let why = "the cluster is migrating to KRaft";
+        return Err(refused(paths::CONTROLLER, why).into());
     }
     let path = paths::broker(me.id);
-    let registered = get(session, &path)?;
+    let registered = get(line, &path).await?;
     if registered.is_some_and(|(data, _)| !znode::is_klamm_registration(&data)) {
-        return Err(refused(&path, "a broker with klamm's id has registered"));
+        return Err(refused(&path, "a broker with klamm's id has registered").into());
     }
-    let Some(before) = epoch_to_raise(session, view)? else {
+    let Some(before) = epoch_to_raise(line, view).await? else {
         return Ok(Taking::Raced);
     };
     let won = Term {
         epoch: ControllerEpoch(before.epoch.0 + 1),
         epoch_zk_version: before.epoch_zk_version + 1,
     };
-    match session.multi(&taking(view, me, now_ms, won)) {
+    match line.multi(&taking(view, me, now_ms, won)).await {
         Ok(_) => Ok(Taking::Won(won)),
         Err(failed) => match failed.error {
             ZkError::BadVersion | ZkError::NoNode | ZkError::NodeExists => Ok(Taking::Raced),
@@ -110,7 +109,7 @@ fn refused(path: &str, cause: &str) -> ZkFault {
 }
 
 /// The epoch as it stands; where no controller was ever elected it begins with 0. `None`: somebody else began it.
-fn epoch_to_raise(session: &ZkSession, view: &RoleView) -> Result<Option<Term>, ZkFault> {
+async fn epoch_to_raise(line: &Line<'_>, view: &RoleView) -> Result<Option<Term>, Broken> {
     if view.epoch.is_some() {
         return Ok(view.epoch);
     }
@@ -119,7 +118,10 @@ fn epoch_to_raise(session: &ZkSession, view: &RoleView) -> Result<Option<Term>, 
         epoch_zk_version: 0,
     };
     let data = znode::encode_controller_epoch(zero.epoch);
-    match session.create(paths::CONTROLLER_EPOCH, &data, CreateMode::Persistent) {
+    match line
+        .create(paths::CONTROLLER_EPOCH, &data, CreateMode::Persistent)
+        .await
+    {
         Ok(_) => Ok(Some(zero)),
         Err(ZkError::NodeExists) => Ok(None),
         Err(error) => Err(fault(paths::CONTROLLER_EPOCH, error)),
@@ -128,11 +130,13 @@ fn epoch_to_raise(session: &ZkSession, view: &RoleView) -> Result<Option<Term>, 
 
 /// The answer was lost: the role is ours if the node's owner is our session, whatever its id says, and the epoch is the
 /// one that we would have set.
-fn read_back_taking(session: &ZkSession, view: &RoleView) -> Result<Taking, ZkFault> {
-    let owner = get(session, paths::CONTROLLER)?.and_then(|(_, stat)| stat.owner);
+async fn read_back_taking(line: &Line<'_>, view: &RoleView) -> Result<Taking, Broken> {
+    let owner = get(line, paths::CONTROLLER)
+        .await?
+        .and_then(|(_, stat)| stat.owner);
     let next = view.epoch.map_or(0, |term| term.epoch.0) + 1;
-    Ok(match epoch(session)? {
-        Some(term) if owner == Some(session.id()) && term.epoch.0 == next => Taking::Won(term),
+    Ok(match epoch(line).await? {
+        Some(term) if owner == Some(line.session.id()) && term.epoch.0 == next => Taking::Won(term),
         _ => Taking::Raced,
     })
 }
@@ -165,79 +169,80 @@ fn taking(view: &RoleView, me: &Broker, now_ms: u64, won: Term) -> Vec<Op> {
 }
 
 /// Both nodes in one fenced transaction.
-pub fn release(
-    session: &ZkSession,
+pub async fn release(
+    line: &Line<'_>,
     own_id: BrokerId,
     term: &Term,
     attempt: Attempt,
-) -> Result<(), ZkFault> {
+) -> Result<(), Broken> {
     let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
     for path in [paths::CONTROLLER.to_owned(), paths::broker(own_id)] {
-        let owner = get(session, &path)?.and_then(|(_, stat)| stat.owner);
-        if owner == Some(session.id()) {
+        let owner = get(line, &path).await?.and_then(|(_, stat)| stat.owner);
+        if owner == Some(line.session.id()) {
             ops.push(Op::delete(&path, None));
         }
     }
-    match session.multi(&ops) {
+    match line.multi(&ops).await {
         Ok(_) => Ok(()),
         Err(failed) if failed.error == ZkError::BadVersion && attempt == Attempt::First => {
-            Err(ZkFault::Fenced)
+            Err(ZkFault::Fenced.into())
         }
         // The first attempt released it, and somebody took the role since.
         Err(failed) if failed.error == ZkError::BadVersion && ops.len() == 1 => Ok(()),
-        Err(failed) if failed.error == ZkError::BadVersion => Err(ZkFault::Fenced),
+        Err(failed) if failed.error == ZkError::BadVersion => Err(ZkFault::Fenced.into()),
         Err(failed) => Err(fault(paths::CONTROLLER, failed.error)),
     }
 }
 
-pub fn drop_registration(session: &ZkSession, own_id: BrokerId) -> Result<(), ZkFault> {
+pub async fn drop_registration(line: &Line<'_>, own_id: BrokerId) -> Result<(), Broken> {
     let path = paths::broker(own_id);
-    match get(session, &path)? {
-        Some((_, stat)) if stat.owner == Some(session.id()) => session
+    match get(line, &path).await? {
+        Some((_, stat)) if stat.owner == Some(line.session.id()) => line
             .delete(&path, Some(stat.version))
+            .await
             .map_err(|error| fault(&path, error)),
         _ => Ok(()),
     }
 }
 
-pub fn update_registration(session: &ZkSession, me: &Broker, now_ms: u64) -> Result<(), ZkFault> {
+pub async fn update_registration(line: &Line<'_>, me: &Broker, now_ms: u64) -> Result<(), Broken> {
     let path = paths::broker(me.id);
     let data = znode::encode_broker(me, REGISTRATION_VERSION, now_ms);
-    let written = session.set(&path, &data, None);
+    let written = line.set(&path, &data, None).await;
     written.map(|_| ()).map_err(|error| fault(&path, error))
 }
 
-pub fn create_base_paths(session: &ZkSession) -> Result<(), ZkFault> {
+pub async fn create_base_paths(line: &Line<'_>) -> Result<(), Broken> {
     for path in paths::BASE_PATHS {
-        create_if_missing(session, path, b"")?;
+        create_if_missing(line, path, b"").await?;
     }
     Ok(())
 }
 
-pub fn record_klamm_id(session: &ZkSession, own_id: BrokerId, now_ms: u64) -> Result<(), ZkFault> {
-    create_if_missing(session, paths::KLAMM, b"")?;
-    create_if_missing(session, paths::KLAMM_IDS, b"")?;
+pub async fn record_klamm_id(line: &Line<'_>, own_id: BrokerId, now_ms: u64) -> Result<(), Broken> {
+    create_if_missing(line, paths::KLAMM, b"").await?;
+    create_if_missing(line, paths::KLAMM_IDS, b"").await?;
     let data = znode::encode_klamm_id(now_ms);
-    create_if_missing(session, &paths::klamm_id(own_id), &data)
+    create_if_missing(line, &paths::klamm_id(own_id), &data).await
 }
 
-fn create_if_missing(session: &ZkSession, path: &str, data: &[u8]) -> Result<(), ZkFault> {
-    match session.create(path, data, CreateMode::Persistent) {
+async fn create_if_missing(line: &Line<'_>, path: &str, data: &[u8]) -> Result<(), Broken> {
+    match line.create(path, data, CreateMode::Persistent).await {
         Ok(_) | Err(ZkError::NodeExists) => Ok(()),
         Err(error) => Err(fault(path, error)),
     }
 }
 
-fn get(session: &ZkSession, path: &str) -> Result<Option<(Vec<u8>, Stat)>, ZkFault> {
-    match session.get(path) {
+async fn get(line: &Line<'_>, path: &str) -> Result<Option<(Vec<u8>, Stat)>, Broken> {
+    match line.get(path).await {
         Ok(found) => Ok(Some(found)),
         Err(ZkError::NoNode) => Ok(None),
         Err(error) => Err(fault(path, error)),
     }
 }
 
-fn exists_and_watch(session: &ZkSession, path: &str) -> Result<bool, ZkFault> {
-    let stat = session.exists_and_watch(path);
+async fn exists_and_watch(line: &Line<'_>, path: &str) -> Result<bool, Broken> {
+    let stat = line.exists_and_watch(path).await;
     stat.map(|stat| stat.is_some())
         .map_err(|error| fault(path, error))
 }

@@ -14,7 +14,7 @@ use klamm::zk::{paths, znode};
 
 use super::*;
 use crate::drive::now;
-use crate::zookeeper::CreateMode;
+use crate::zookeeper::{CreateMode, ZkError};
 
 struct Fixture {
     zookeeper: ZooKeeper,

@@ -57,7 +57,8 @@ fn hear(shared: &Shared, event: WatchedEvent) {
         }
         WatchedEvent::Node(event) => {
             if let Some(event) = meaning(&event) {
-                shared.queue.put(event);
+                // A watch is heard late, and late by chance: it says "look", and when.
+                shared.queue.schedule(shared.fate.watch_delay_ms(), event);
             }
         }
     }

@@ -5,37 +5,39 @@ use klamm::model::ConfigEntity;
 use klamm::port::ZkFault;
 use klamm::zk::{paths, znode};
 
-use super::{Attempt, fault, removal};
-use crate::zookeeper::{CreateMode, Op, ZkError, ZkSession};
+use super::line::{Broken, Line, fault};
+use super::{Attempt, removal};
+use crate::zookeeper::{CreateMode, Op, ZkError};
 
 /// Performs one write. Sent again after a lost answer, what looks like a conflict may be our own first attempt: it is
-/// read back and compared.
-pub fn perform(
-    session: &ZkSession,
+/// read back and compared. `see` is called at the moment at which the server looks at it.
+pub async fn perform(
+    line: &Line<'_>,
     term: &Term,
     write: &ZkWrite,
     attempt: Attempt,
-) -> Result<ZkOutcome, ZkFault> {
+    see: impl FnOnce(bool),
+) -> Result<ZkOutcome, Broken> {
     let target = match write {
         ZkWrite::DeleteTopic(topic) => {
-            return removal::of_topic(session, term, topic, removal::Extent::Everything);
+            return removal::of_topic(line, term, topic, removal::Extent::Everything).await;
         }
         ZkWrite::DeleteTopicRemains(topic) => {
-            return removal::of_topic(session, term, topic, removal::Extent::Remains);
+            return removal::of_topic(line, term, topic, removal::Extent::Remains).await;
         }
         other => Target::of(other),
     };
     let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
-    ops.extend(missing_parents(session, write)?);
-    ops.extend(notice(session, write)?);
-    ops.extend(config(session, write)?);
+    ops.extend(missing_parents(line, write).await?);
+    ops.extend(notice(line, write).await?);
+    ops.extend(config(line, write).await?);
     ops.push(target.op.clone());
-    match session.multi(&ops) {
+    match line.multi_seen(&ops, see).await {
         Ok(_) => Ok(ZkOutcome::Written {
             version: target.version_after,
         }),
         Err(failed) if failed.index == 0 => Err(match failed.error {
-            ZkError::BadVersion | ZkError::NoNode => ZkFault::Fenced,
+            ZkError::BadVersion | ZkError::NoNode => ZkFault::Fenced.into(),
             error => fault(paths::CONTROLLER_EPOCH, error),
         }),
         Err(failed) => {
@@ -46,7 +48,7 @@ pub fn perform(
                 error => return Err(fault(target.op.path(), error)),
             };
             match attempt {
-                Attempt::Again if target.holds(session)? => Ok(ZkOutcome::Written {
+                Attempt::Again if target.holds(line).await? => Ok(ZkOutcome::Written {
                     version: target.version_after,
                 }),
                 _ => Ok(refused),
@@ -157,9 +159,9 @@ impl Target {
     }
 
     /// Whether the node is as this write would have left it.
-    fn holds(&self, session: &ZkSession) -> Result<bool, ZkFault> {
+    async fn holds(&self, line: &Line<'_>) -> Result<bool, Broken> {
         let path = self.op.path();
-        let found = match session.get(path) {
+        let found = match line.get(path).await {
             Ok((data, stat)) => Some((data, stat.version)),
             Err(ZkError::NoNode) => None,
             Err(error) => return Err(fault(path, error)),
@@ -175,7 +177,7 @@ impl Target {
 }
 
 /// What tells brokers of a write, where they listen.
-fn notice(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
+async fn notice(line: &Line<'_>, write: &ZkWrite) -> Result<Option<Op>, Broken> {
     let (path, data) = match write {
         ZkWrite::ExpireDelegationToken { token, .. } => {
             (paths::TOKEN_CHANGE, znode::encode_token_change(token))
@@ -188,20 +190,24 @@ fn notice(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
         _ => return Ok(None),
     };
     let parent = path.rsplit_once('/').map_or(path, |(parent, _)| parent);
-    let listens = session
+    let listens = line
         .exists(parent)
+        .await
         .map_err(|error| fault(parent, error))?;
     Ok(listens.map(|_| Op::create(path, &data, CreateMode::PersistentSequential)))
 }
 
 /// The configuration of a topic that is created, in place of an older one.
-fn config(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
+async fn config(line: &Line<'_>, write: &ZkWrite) -> Result<Option<Op>, Broken> {
     let ZkWrite::CreateTopic { topic, config, .. } = write else {
         return Ok(None);
     };
     let path = paths::topic_config(topic);
     let data = znode::encode_topic_config(config);
-    let found = session.exists(&path).map_err(|error| fault(&path, error))?;
+    let found = line
+        .exists(&path)
+        .await
+        .map_err(|error| fault(&path, error))?;
     Ok(Some(match found {
         Some(_) => Op::set(&path, &data, None),
         None => Op::create(&path, &data, CreateMode::Persistent),
@@ -209,7 +215,7 @@ fn config(session: &ZkSession, write: &ZkWrite) -> Result<Option<Op>, ZkFault> {
 }
 
 /// `…/partitions` and `…/partitions/P`, as far as they are missing.
-fn missing_parents(session: &ZkSession, write: &ZkWrite) -> Result<Vec<Op>, ZkFault> {
+async fn missing_parents(line: &Line<'_>, write: &ZkWrite) -> Result<Vec<Op>, Broken> {
     let ZkWrite::CreateState { partition, .. } = write else {
         return Ok(Vec::new());
     };
@@ -218,7 +224,10 @@ fn missing_parents(session: &ZkSession, write: &ZkWrite) -> Result<Vec<Op>, ZkFa
         paths::partitions(&partition.topic),
         paths::partition(partition),
     ] {
-        let found = session.exists(&path).map_err(|error| fault(&path, error))?;
+        let found = line
+            .exists(&path)
+            .await
+            .map_err(|error| fault(&path, error))?;
         if found.is_none() {
             ops.push(Op::create(&path, b"", CreateMode::Persistent));
         }
