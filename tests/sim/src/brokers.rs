@@ -4,6 +4,10 @@
 //! A channel belongs to one incarnation and is a FIFO, as in the product: what is queued for a paused broker waits, what
 //! is queued for a dead one is never answered. Nothing is sent by itself; the world says when brokers get to read.
 
+mod network;
+
+pub use network::NetworkWeather;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -17,6 +21,8 @@ use crate::broker::{Process, Reply, SimBroker};
 use crate::clock::SimQueue;
 use crate::request::{self, Body, Request};
 
+use network::{Flight, Orphan};
+
 /// How long a broker may take to answer a survey.
 const SURVEY_PATIENCE_MS: u64 = 5_000;
 
@@ -27,11 +33,17 @@ pub type Cluster = Rc<RefCell<BTreeMap<BrokerId, SimBroker>>>;
 struct Channel {
     registration: BrokerRegistration,
     unsent: VecDeque<Request>,
+    flight: Option<Flight>,
+    /// What was sent last and has no answer yet.
+    last: Option<Request>,
+    /// The controller was told that the broker is behind.
+    behind_told: bool,
 }
 
 #[derive(Debug, Default)]
 struct Record {
     channels: BTreeMap<BrokerId, Channel>,
+    orphans: Vec<Orphan>,
     /// What each batch said, a line a request.
     lines: Vec<String>,
     /// Every request that had a channel, in the order of sending.
@@ -214,14 +226,20 @@ impl Brokers for SimChannels {
         let channel = Channel {
             registration: registration.clone(),
             unsent: VecDeque::new(),
+            flight: None,
+            last: None,
+            behind_told: false,
         };
         let id = registration.broker.id;
-        self.record.borrow_mut().channels.insert(id, channel);
+        let mut record = self.record.borrow_mut();
+        record.close(id);
+        record.channels.insert(id, channel);
+        drop(record);
         self.ask(registration);
     }
 
     fn remove_broker(&mut self, id: BrokerId) {
-        self.record.borrow_mut().channels.remove(&id);
+        self.record.borrow_mut().close(id);
     }
 
     fn move_broker(&mut self, registration: &BrokerRegistration) {
@@ -248,8 +266,36 @@ impl Brokers for SimChannels {
         }
     }
 
+    fn replace_queue(&mut self, of: Incarnation, requests: ControlRequests) {
+        let mut record = self.record.borrow_mut();
+        let bodies = request::bodies_for(of.broker, &requests);
+        let fresh = |body| Request {
+            controller_epoch: requests.controller_epoch,
+            broker_epoch: of.epoch,
+            protocol: requests.protocol,
+            body,
+        };
+        let fresh: Vec<Request> = bodies.into_iter().map(fresh).collect();
+        let channel = record.channels.get_mut(&of.broker);
+        let Some(channel) = channel.filter(|channel| channel.incarnation() == of) else {
+            return;
+        };
+        if !fresh.is_empty() {
+            // What was kept of the old queue was written down when it was sent.
+            let asked: Vec<_> = fresh.iter().map(|one| (of.broker, one.clone())).collect();
+            let old = std::mem::take(&mut channel.unsent);
+            channel.unsent = network::replacement(old, fresh);
+            channel.behind_told = false;
+            record.sent.extend(asked);
+        }
+    }
+
     fn shut_down(&mut self) {
-        self.record.borrow_mut().channels.clear();
+        let mut record = self.record.borrow_mut();
+        let ids: Vec<BrokerId> = record.channels.keys().copied().collect();
+        for id in ids {
+            record.close(id);
+        }
     }
 }
 

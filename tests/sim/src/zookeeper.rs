@@ -5,6 +5,7 @@
 //! once, and recursive ones that stay until the connection is cut. It must never decide what a client makes of any of
 //! this. Time does not pass here: whoever owns the world expires sessions.
 
+mod follower;
 mod request;
 mod tree;
 mod watches;
@@ -17,10 +18,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+pub use follower::Transaction;
 pub use request::{CreateMode, Op, OpResult, ZkError, ZkMultiError};
 pub use tree::{Stat, Znode};
 pub use watches::{NodeEvent, SessionEvent, WatchedEvent};
 
+use follower::Ensemble;
 use tree::Tree;
 use watches::Watches;
 
@@ -35,6 +38,8 @@ type Sink = Rc<dyn Fn(WatchedEvent)>;
 
 struct Session {
     connected: bool,
+    /// Which server it is connected to: 0 is the leader.
+    server: usize,
     watches: Watches,
     sink: Sink,
 }
@@ -57,6 +62,7 @@ struct Server {
     states: BTreeMap<String, States>,
     /// What fired and was not delivered yet, in the order of the transactions.
     fired: Vec<(SessionId, WatchedEvent)>,
+    ensemble: Ensemble,
 }
 
 /// The server. Clones are handles to the same one.
@@ -92,6 +98,7 @@ impl ZooKeeper {
                 request_limit_bytes: DEFAULT_REQUEST_LIMIT_BYTES,
                 states: BTreeMap::new(),
                 fired: Vec::new(),
+                ensemble: Ensemble::default(),
             })),
         }
     }
@@ -106,6 +113,7 @@ impl ZooKeeper {
             id,
             Session {
                 connected: true,
+                server: 0,
                 watches: Watches::default(),
                 sink: Rc::new(sink),
             },
@@ -246,7 +254,7 @@ impl ZooKeeper {
             return;
         };
         let changes = server.tree.remove_ephemerals_of(id);
-        server.fire(&changes);
+        server.commit(id, changes);
         drop(server);
         if tell {
             (session.sink)(WatchedEvent::Session(SessionEvent::Expired));
@@ -298,9 +306,11 @@ impl Server {
         }
     }
 
-    fn fire(&mut self, changes: &[tree::Change]) {
+    /// Tells those who are connected to one server of what it has just applied.
+    fn fire(&mut self, changes: &[tree::Change], at: usize) {
         for change in changes {
-            for (id, session) in &mut self.sessions {
+            let connected_there = |(_, session): &(&SessionId, &mut Session)| session.server == at;
+            for (id, session) in self.sessions.iter_mut().filter(connected_there) {
                 if let Some(event) = session.watches.fire(change) {
                     self.fired.push((*id, WatchedEvent::Node(event)));
                 }
@@ -359,7 +369,8 @@ impl ZkSession {
         }
         let (results, changes) = server.tree.apply(self.id, ops)?;
         server.note_states(&changes);
-        server.fire(&changes);
+        server.commit(self.id, changes);
+        server.catch_up_for(self.id);
         drop(server);
         self.zookeeper.deliver();
         Ok(results)
@@ -402,7 +413,7 @@ impl ZkSession {
     pub fn get(&self, path: &str) -> Result<(Vec<u8>, Stat), ZkError> {
         let mut server = self.zookeeper.server.borrow_mut();
         server.session(self.id)?;
-        let node = server.tree.get(path).ok_or(ZkError::NoNode)?;
+        let node = server.seen_by(self.id).get(path).ok_or(ZkError::NoNode)?;
         Ok((node.data().to_vec(), node.stat()))
     }
 
@@ -418,7 +429,7 @@ impl ZkSession {
     pub fn exists(&self, path: &str) -> Result<Option<Stat>, ZkError> {
         let mut server = self.zookeeper.server.borrow_mut();
         server.session(self.id)?;
-        Ok(server.tree.get(path).map(Znode::stat))
+        Ok(server.seen_by(self.id).get(path).map(Znode::stat))
     }
 
     /// Whether a node exists, and a one-shot watch on it, also where it does not.
@@ -433,7 +444,7 @@ impl ZkSession {
     pub fn children(&self, path: &str) -> Result<Vec<String>, ZkError> {
         let mut server = self.zookeeper.server.borrow_mut();
         server.session(self.id)?;
-        let node = server.tree.get(path).ok_or(ZkError::NoNode)?;
+        let node = server.seen_by(self.id).get(path).ok_or(ZkError::NoNode)?;
         Ok(node.children().iter().cloned().collect())
     }
 

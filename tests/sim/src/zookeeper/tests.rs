@@ -248,3 +248,37 @@ fn a_sink_may_talk_to_the_server() {
     zookeeper.poke("/question", b"");
     assert_eq!(zookeeper.look("/answer").unwrap().text(), "seen");
 }
+
+#[test]
+fn a_follower_shows_and_tells_what_it_has_applied_and_a_session_never_sees_less_than_before() {
+    let zookeeper = ZooKeeper::new();
+    let follower = zookeeper.add_follower();
+    let heard = Rc::new(RefCell::new(Vec::new()));
+    let ears = heard.clone();
+    let session = zookeeper.connect(move |event| ears.borrow_mut().push(event));
+    zookeeper.connect_to(session.id(), follower);
+    assert_eq!(session.exists_and_watch("/a"), Ok(None));
+    zookeeper.poke("/a", b"1");
+    assert_eq!(session.exists("/a"), Ok(None));
+    assert!(heard.borrow().is_empty());
+    assert_eq!(zookeeper.lag_of(follower), 1);
+
+    zookeeper.follow(follower, 1);
+    let created = WatchedEvent::Node(NodeEvent::Created("/a".to_owned()));
+    assert_eq!(*heard.borrow(), [created]);
+    assert_eq!(session.get("/a").map(|(data, _)| data), Ok(b"1".to_vec()));
+
+    // Its own write is there when it is answered, and all that came before it.
+    zookeeper.poke("/a", b"2");
+    assert!(session.create("/b", b"", CreateMode::Persistent).is_ok());
+    assert_eq!(session.get("/a").map(|(data, _)| data), Ok(b"2".to_vec()));
+    let looked = zookeeper.look("/b").map(|node| node.stat());
+    assert_eq!(session.exists("/b"), Ok(looked));
+
+    // It moves from the leader to a follower that lags: the follower comes up to what was seen.
+    let other = zookeeper.connect_deaf();
+    zookeeper.poke("/c", b"");
+    assert!(other.exists("/c").unwrap().is_some());
+    zookeeper.connect_to(other.id(), follower);
+    assert!(other.exists("/c").unwrap().is_some());
+}

@@ -78,7 +78,7 @@ pub enum Change {
     ChildrenChanged(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Tree {
     nodes: BTreeMap<String, Znode>,
     zxid: i64,
@@ -119,6 +119,14 @@ impl Tree {
 
     pub fn get(&self, path: &str) -> Option<&Znode> {
         self.nodes.get(path)
+    }
+
+    /// Sets one node to what it is elsewhere.
+    pub fn put(&mut self, path: &str, node: Option<Znode>) {
+        match node {
+            Some(node) => self.nodes.insert(path.to_owned(), node),
+            None => self.nodes.remove(path),
+        };
     }
 
     /// Performs a transaction under one zxid. On failure the tree is as it was, and only a zxid is spent.
