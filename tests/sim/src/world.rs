@@ -24,8 +24,8 @@ use crate::broker::{Process, SimBroker};
 use crate::brokers::Cluster;
 use crate::clock::VirtualTime;
 use crate::klamm::Klamm;
-use crate::zk_port::TopicWatches;
-use crate::zookeeper::{CreateMode, Op, ZkSession, ZooKeeper};
+use crate::zk_port::{Fate, TopicWatches};
+use crate::zookeeper::{CreateMode, Op, SessionId, ZkSession, ZooKeeper};
 
 /// The id of the first klamm of a world.
 pub const KLAMM: i32 = 9;
@@ -154,6 +154,25 @@ impl World {
         self.klamm_with_id(id.0)
     }
 
+    /// Starts a klamm whose line to ZooKeeper may take its time and be cut.
+    pub fn start_klamm_of(&mut self, settings: ControllerSettings, fate: Fate) {
+        let id = settings.own_id;
+        self.klamms_started += 1;
+        let started = Klamm::start_with(
+            settings,
+            &self.zookeeper,
+            &self.cluster,
+            &self.time,
+            self.watches,
+            self.klamms_started,
+            fate,
+        );
+        match self.klamms.iter().position(|klamm| klamm.id == id) {
+            Some(place) => self.klamms[place] = started,
+            None => self.klamms.push(started),
+        }
+    }
+
     /// A klamm's process beside those that the world has.
     pub fn process(&mut self, settings: ControllerSettings) -> Klamm {
         self.klamms_started += 1;
@@ -249,6 +268,28 @@ impl World {
 
     /// Starts a broker in a rack.
     pub fn start_broker_with(&mut self, id: i32, rack: Option<&str>) {
+        let epoch = self.register(id, rack);
+        self.broker_mut(id, |broker| broker.start(epoch));
+    }
+
+    /// A broker whose session ended registers in a new one; its process forgets nothing.
+    pub fn register_again(&mut self, id: i32) {
+        let epoch = self.register(id, None);
+        self.broker_mut(id, |broker| broker.epoch = epoch);
+    }
+
+    /// Whether a broker has a session.
+    pub fn is_registered(&self, id: i32) -> bool {
+        self.sessions.contains_key(&BrokerId(id))
+    }
+
+    /// Whose session it is.
+    pub fn broker_of_session(&self, session: SessionId) -> Option<BrokerId> {
+        let mut sessions = self.sessions.iter();
+        sessions.find_map(|(id, own)| (own.id() == session).then_some(*id))
+    }
+
+    fn register(&mut self, id: i32, rack: Option<&str>) -> BrokerEpoch {
         let ibp = self.broker(id, |broker| broker.protocol);
         let session = self.zookeeper.connect_deaf();
         let registration = registration(id, ibp, &[endpoint(id)], rack);
@@ -258,7 +299,7 @@ impl World {
             panic!("{path} is in the way: {made:?}");
         };
         self.sessions.insert(BrokerId(id), session);
-        self.broker_mut(id, |broker| broker.start(BrokerEpoch(stat.czxid)));
+        BrokerEpoch(stat.czxid)
     }
 
     /// Ends a broker's process; its registration goes.
@@ -425,6 +466,13 @@ impl World {
             Read::Found(found) => Some(found),
             other => panic!("{path}: {other:?}"),
         }
+    }
+
+    /// A topic's node, if it is there and can be read.
+    pub fn readable_topic(&self, name: &str) -> Option<TopicZnode> {
+        let path = paths::topic(&TopicName::new(name));
+        let node = self.zookeeper.look(&path)?;
+        znode::decode_topic(&path, node.data(), node.stat().version).found()
     }
 
     /// The replicas that a topic's node assigns to a partition.

@@ -1,0 +1,215 @@
+//! The lives of the brokers: killed, hanging, cut off from ZooKeeper, leaving, back again.
+//!
+//! What a running broker does with its replicas is in `life`. Must never decide anything for a controller.
+
+use klamm::effect::Answer;
+use klamm::event::ControllerEvent;
+use klamm::model::{BrokerId, InterBrokerProtocol, KafkaError, TopicPartition};
+
+use super::act::Kind;
+use super::letters::Sender;
+use super::simulator::{Deed, Simulator};
+use crate::broker::{Process, SimBroker};
+use crate::chance::{Chance, Span};
+use crate::world::endpoint;
+
+/// The first protocol whose brokers tell their epoch when they want to leave.
+const KNOWS_ITS_EPOCH: InterBrokerProtocol = InterBrokerProtocol::new(2, 2, 0);
+
+/// `controlled.shutdown.max.retries`.
+const LEAVE_TRIES_MAX: u32 = 3;
+
+impl Simulator {
+    /// Tries an act that concerns a broker; `None`: this one doesn't.
+    pub(super) fn apply_to_brokers(&mut self, kind: Kind, chance: &Chance) -> Option<bool> {
+        let is_for_brokers = matches!(
+            kind,
+            Kind::CrashBroker
+                | Kind::KillBroker
+                | Kind::BounceBroker
+                | Kind::PauseBroker
+                | Kind::ExpireBroker
+                | Kind::FailLogDir
+                | Kind::LeaveAndReturn
+                | Kind::MoveEndpoint
+        );
+        if !is_for_brokers {
+            return None;
+        }
+        let Some(id) = self.some_broker(chance) else {
+            return Some(false);
+        };
+        self.trace
+            .line(self.now_ms(), format_args!("  broker {id}"));
+        let restart_ms = chance.within(Span::new(50, 15_000));
+        let session_timeout_ms = self.climate.broker_session_timeout_ms;
+        match kind {
+            Kind::CrashBroker => {
+                self.world.crash(id);
+                self.plan(session_timeout_ms, Deed::ExpireBrokerSession(id));
+                // It can't register before its old session is over.
+                self.plan(session_timeout_ms + restart_ms, Deed::StartBroker(id));
+            }
+            Kind::KillBroker => {
+                self.world.kill(id);
+                self.plan(restart_ms, Deed::StartBroker(id));
+            }
+            Kind::BounceBroker => {
+                self.world.kill(id);
+                self.start_broker(id);
+            }
+            Kind::PauseBroker => {
+                self.world.pause(id);
+                self.plan(
+                    chance.within(Span::new(100, 25_000)),
+                    Deed::ResumeBroker(id),
+                );
+                self.plan(session_timeout_ms, Deed::ExpireBrokerSession(id));
+            }
+            Kind::ExpireBroker => {
+                self.world.expire_broker(id);
+                self.plan(
+                    chance.within(Span::new(10, 3_000)),
+                    Deed::RegisterBroker(id),
+                );
+            }
+            Kind::FailLogDir => {
+                let hosted: Vec<TopicPartition> = self
+                    .world
+                    .broker(id, |broker| broker.logs.keys().cloned().collect());
+                if hosted.is_empty() {
+                    return Some(false);
+                }
+                let lost = chance.some_of(&hosted, 1 + chance.below(3) as usize);
+                let lost: Vec<String> = lost.iter().map(TopicPartition::to_string).collect();
+                let lost: Vec<&str> = lost.iter().map(String::as_str).collect();
+                self.trace
+                    .line(self.now_ms(), format_args!("  loses {lost:?}"));
+                self.world.fail_log_dir(id, &lost);
+            }
+            Kind::LeaveAndReturn => self.ask_to_leave(id, 1),
+            Kind::MoveEndpoint => {
+                let mut moved = endpoint(id);
+                moved.port = 10_000 + chance.below(1_000) as i32;
+                self.world.set_endpoints(id, &[moved]);
+            }
+            _ => return None,
+        }
+        Some(true)
+    }
+
+    /// One that runs and is registered.
+    fn some_broker(&self, chance: &Chance) -> Option<i32> {
+        let ids = self.climate.brokers.iter().map(|broker| broker.id);
+        let up: Vec<i32> = ids.filter(|id| self.is_up(*id)).collect();
+        chance.pick(&up).copied()
+    }
+
+    fn is_up(&self, id: i32) -> bool {
+        let runs = |broker: &SimBroker| broker.process == Process::Running;
+        self.world.is_registered(id) && self.world.broker(id, runs)
+    }
+
+    /// Starts a broker's process; one whose old session still lives waits for its end.
+    pub(super) fn start_broker(&mut self, id: i32) {
+        if self
+            .world
+            .broker(id, |broker| broker.process != Process::Dead)
+        {
+            return;
+        }
+        if self.world.is_registered(id) {
+            self.plan(500, Deed::StartBroker(id));
+            return;
+        }
+        self.world.start_broker(id);
+    }
+
+    pub(super) fn resume_broker(&mut self, id: i32) {
+        if self
+            .world
+            .broker(id, |broker| broker.process != Process::Paused)
+        {
+            return;
+        }
+        self.forget_deeds(|deed| *deed == Deed::ExpireBrokerSession(id));
+        self.world.resume(id);
+        if !self.world.is_registered(id) {
+            self.plan(50, Deed::RegisterBroker(id));
+        }
+    }
+
+    pub(super) fn expire_broker_session(&mut self, id: i32) {
+        if self
+            .world
+            .broker(id, |broker| broker.process != Process::Running)
+        {
+            self.world.expire_broker(id);
+        }
+    }
+
+    /// A broker that runs without a registration registers again: the same process under a new epoch.
+    pub(super) fn register_broker(&mut self, id: i32) {
+        let runs = self
+            .world
+            .broker(id, |broker| broker.process == Process::Running);
+        if runs && !self.world.is_registered(id) {
+            self.world.register_again(id);
+        }
+    }
+
+    // --- leaving
+
+    pub(super) fn ask_to_leave(&mut self, id: i32, times: u32) {
+        if !self.is_up(id) {
+            return;
+        }
+        let broker_epoch = self.world.broker(id, |broker| {
+            (broker.protocol >= KNOWS_ITS_EPOCH).then_some(broker.epoch)
+        });
+        let broker = BrokerId(id);
+        let event = Box::new(move |reply_to| ControllerEvent::ControlledShutdown {
+            broker,
+            broker_epoch,
+            reply_to,
+        });
+        let about = format!("to let broker {id} go, time {times}");
+        let asked = self.controller_known_to(broker).is_some_and(|index| {
+            self.write_to(index, Sender::Leaving(broker, times), about.clone(), event)
+        });
+        if !asked {
+            self.hear_leave_answer(broker, times, None);
+        }
+    }
+
+    pub(super) fn hear_leave_answer(&mut self, id: BrokerId, times: u32, answer: Option<Answer>) {
+        let remaining = match answer {
+            Some(Answer::ControlledShutdown(Ok(remaining))) => Some(remaining.len()),
+            Some(Answer::ControlledShutdown(Err(KafkaError::STALE_BROKER_EPOCH))) => None,
+            _ => None,
+        };
+        if !self.is_up(id.0) {
+            return;
+        }
+        if remaining != Some(0) && times < LEAVE_TRIES_MAX {
+            self.plan(500, Deed::AskToLeave(id.0, times + 1));
+            return;
+        }
+        if remaining == Some(0) {
+            self.trace.count("brokers that left as they should");
+            self.checks.broker_was_let_go(&self.world, id);
+        }
+        self.world.kill(id.0);
+        let after_ms = self.chance.within(Span::new(100, 8_000));
+        self.plan(after_ms, Deed::StartBroker(id.0));
+    }
+
+    // --- replicas
+
+    /// Leaders grow their in-sync sets by those who follow them.
+    pub(super) fn look_after_replicas(&mut self, _id: BrokerId) {}
+
+    pub(super) fn hear_isr_answer(&mut self, _id: BrokerId, _answer: Option<Answer>) {}
+
+    pub(super) fn rival_gives_up(&mut self) {}
+}

@@ -1,0 +1,142 @@
+//! The checkers: what must hold in every world, looked at from outside.
+//!
+//! They see what ZooKeeper's transactions did and what brokers were told, never what a controller meant. A breach ends the
+//! run. Must never forgive what a user would suffer from.
+
+mod states;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use klamm::model::{BrokerId, ControllerEpoch, TopicName};
+use klamm::zk::{paths, znode};
+
+use super::trace::Trace;
+use crate::world::World;
+use crate::zookeeper::{SessionId, Transaction};
+
+use states::{Author, States};
+
+/// See the file's comment.
+#[derive(Debug, Default)]
+pub struct Checks {
+    transactions_seen: usize,
+    /// Who was elected under which epoch.
+    terms: BTreeMap<i32, (BrokerId, SessionId)>,
+    epoch: i32,
+    states: States,
+    /// Topics that may have had unclean leaders at some time.
+    unclean: BTreeSet<TopicName>,
+    unclean_by_default: bool,
+    hold_since_ms: Option<u64>,
+    /// What doesn't hold.
+    breaches: Vec<String>,
+}
+
+impl Checks {
+    /// Looks at all that happened since this was last called.
+    pub fn see(&mut self, world: &World, trace: &mut Trace) {
+        let transactions = world.zookeeper.transactions_since(self.transactions_seen);
+        self.transactions_seen += transactions.len();
+        for transaction in transactions {
+            self.see_transaction(world, &transaction, trace);
+        }
+        if !self.breaches.is_empty() {
+            panic!("{}", self.breaches.join("\n"));
+        }
+    }
+
+    fn see_transaction(&mut self, world: &World, transaction: &Transaction, trace: &mut Trace) {
+        self.see_role(transaction);
+        let author = self.author(world, transaction.session);
+        for (path, node) in &transaction.nodes {
+            if trace.is_kept() && is_worth_a_line(path) {
+                let now_ms = world.time.now_ms();
+                match node {
+                    Some(node) => trace.line(
+                        now_ms,
+                        format_args!("{author:?} {path} v{} {}", node.stat().version, node.text()),
+                    ),
+                    None => trace.line(now_ms, format_args!("{author:?} {path} gone")),
+                }
+            }
+            let Some(at) = states::partition_of(path) else {
+                continue;
+            };
+            let may_be_unclean = self.unclean_by_default || self.unclean.contains(&at.topic);
+            let breach = self
+                .states
+                .see(&at, node.as_ref(), author, self.epoch, may_be_unclean);
+            self.breaches
+                .extend(breach.map(|why| format!("{path}: {why}")));
+        }
+    }
+
+    /// Epochs rise by one, each is won by one, and klamms take none while they are held back.
+    fn see_role(&mut self, transaction: &Transaction) {
+        let find = |wanted: &str| {
+            let mut nodes = transaction.nodes.iter().rev();
+            nodes.find_map(|(path, node)| (path == wanted).then(|| node.clone()).flatten())
+        };
+        let Some(epoch) = find(paths::CONTROLLER_EPOCH) else {
+            return;
+        };
+        let Ok(ControllerEpoch(number)) = znode::decode_controller_epoch(epoch.data()) else {
+            self.breaches
+                .push("/controller_epoch holds nonsense".to_owned());
+            return;
+        };
+        if number == self.epoch {
+            return;
+        }
+        if number != self.epoch + 1 && self.epoch != 0 {
+            let before = self.epoch;
+            self.breaches
+                .push(format!("/controller_epoch went from {before} to {number}"));
+        }
+        self.epoch = number;
+        let winner = find(paths::CONTROLLER)
+            .and_then(|node| znode::decode_controller(node.data()).ok())
+            .map(|controller| controller.broker);
+        if let Some(winner) = winner {
+            self.terms.insert(number, (winner, transaction.session));
+        }
+    }
+
+    fn author(&self, world: &World, session: SessionId) -> Author {
+        for klamm in &world.klamms {
+            if klamm.zk().session().is_some_and(|own| own.id() == session) {
+                return Author::Klamm(klamm.id);
+            }
+        }
+        match world.broker_of_session(session) {
+            Some(id) => Author::Broker(id),
+            None if self.terms.values().any(|(_, of)| *of == session) => Author::Rival,
+            None => Author::Operator,
+        }
+    }
+
+    /// Who was elected under an epoch.
+    pub fn controller_of(&self, epoch: ControllerEpoch) -> Option<BrokerId> {
+        self.terms.get(&epoch.0).map(|(winner, _)| *winner)
+    }
+
+    /// An operator allowed it for a topic, or for all.
+    pub fn unclean_was_allowed(&mut self, topic: Option<&TopicName>) {
+        match topic {
+            Some(topic) => _ = self.unclean.insert(topic.clone()),
+            None => self.unclean_by_default = true,
+        }
+    }
+
+    /// A broker was told that it leads nothing any more.
+    pub fn broker_was_let_go(&mut self, _world: &World, _id: BrokerId) {}
+
+    /// An operator put the hold on all klamms.
+    pub fn hold_was_put(&mut self, now_ms: u64) {
+        self.hold_since_ms = Some(now_ms);
+    }
+}
+
+fn is_worth_a_line(path: &str) -> bool {
+    path != "/"
+}

@@ -1,0 +1,219 @@
+//! How a world ends: faults stop, everybody comes back, and then all must come to rest.
+//!
+//! What is demanded is demanded of ZooKeeper, of the brokers and of the clients' answers, not of what a controller says of
+//! itself. Must never wait for ever: what has not come to rest by then never will.
+
+use klamm::effect::{Committed, Read};
+use klamm::machine::comparison::{self, Fresh};
+use klamm::model::{BrokerId, LeaderAndIsr, TopicName};
+use klamm::zk::{paths, znode};
+
+use super::simulator::{Deed, Simulator};
+use crate::broker::Process;
+
+/// How long a calm world may take to come to rest: several sweeps of the whole state.
+const PATIENCE_MS: u64 = 400_000;
+
+/// How often it is looked at.
+const LOOK_MS: u64 = 2_000;
+
+impl Simulator {
+    /// Faults stop; who is gone comes back, and what was put in the way is taken away.
+    pub(super) fn calm_down(&mut self) {
+        self.is_calm = true;
+        self.end_acts();
+        self.trace.line(self.now_ms(), format_args!("faults stop"));
+        self.climate = self.climate.calmed();
+        self.forget_deeds(|deed| matches!(deed, Deed::AskToLeave(..) | Deed::StartBroker(_)));
+        self.hasten_deeds();
+        for klamm in &self.world.klamms {
+            let fate = klamm.zk().fate();
+            fate.weather.set(self.climate.zookeeper);
+            fate.pace.set_span(self.climate.zookeeper_latency_ms);
+            klamm.faults().clear();
+        }
+        self.run_until(self.now_ms() + 1);
+        for broker in self.climate.brokers.clone() {
+            self.bring_back(broker.id);
+        }
+        for index in 0..self.climate.klamms {
+            self.resume_klamm(index);
+            self.start_klamm(index);
+        }
+    }
+
+    /// A broker that is not quite there is started anew, with its disks repaired.
+    fn bring_back(&mut self, id: i32) {
+        let is_well = self.world.broker(id, |broker| {
+            broker.process == Process::Running
+                && !broker.has_failed_dir
+                && broker.offline.is_empty()
+        });
+        if is_well && self.world.is_registered(id) {
+            return;
+        }
+        self.world.kill(id);
+        self.plan(1_000, Deed::StartBroker(id));
+    }
+
+    /// Waits until all is at rest. What isn't, after all the patience there is.
+    pub(super) fn come_to_rest(&mut self) -> Vec<String> {
+        let until_ms = self.now_ms() + PATIENCE_MS;
+        let mut quiet_looks = 0;
+        loop {
+            self.run_until(self.now_ms() + LOOK_MS);
+            let unrest = self.unrest();
+            quiet_looks = if unrest.is_empty() {
+                quiet_looks + 1
+            } else {
+                0
+            };
+            if quiet_looks == 3 || self.now_ms() >= until_ms {
+                return unrest;
+            }
+        }
+    }
+
+    /// Everything that is not as it should be in a world at rest.
+    fn unrest(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.check_role(&mut found);
+        self.check_admin_nodes(&mut found);
+        self.check_topics(&mut found);
+        found.extend(self.world.differences(&[]));
+        self.check_klamms(&mut found);
+        found
+    }
+
+    /// One klamm is in office, and nobody else says so.
+    fn check_role(&self, found: &mut Vec<String>) {
+        let active: Vec<BrokerId> = self
+            .world
+            .klamms
+            .iter()
+            .filter(|klamm| klamm.is_active())
+            .map(|klamm| klamm.id)
+            .collect();
+        let holder = self.world.controller().map(BrokerId);
+        if active.len() != 1 || holder != active.first().copied() {
+            found.push(format!(
+                "/controller names {holder:?}, in office are {active:?}"
+            ));
+        }
+        for klamm in &self.world.klamms {
+            let registered = self
+                .world
+                .zookeeper
+                .look(&paths::broker(klamm.id))
+                .is_some();
+            if registered != active.contains(&klamm.id) {
+                let is_not = if registered { "" } else { "not " };
+                found.push(format!("klamm {} is {is_not}registered", klamm.id));
+            }
+        }
+    }
+
+    fn check_admin_nodes(&self, found: &mut Vec<String>) {
+        for node in [
+            paths::REASSIGN_PARTITIONS,
+            paths::PREFERRED_REPLICA_ELECTION,
+        ] {
+            if let Some(left) = self.world.zookeeper.look(node) {
+                found.push(format!("{node} is still there: {}", left.text()));
+            }
+        }
+        for parent in [
+            paths::DELETE_TOPICS,
+            paths::ISR_CHANGE_NOTIFICATION,
+            paths::LOG_DIR_EVENT_NOTIFICATION,
+        ] {
+            for child in self.world.zookeeper.look_children(parent) {
+                found.push(format!("{parent}/{child} is still there"));
+            }
+        }
+    }
+
+    /// Every partition is led by one of its replicas, none is moving, and none is on a klamm.
+    fn check_topics(&self, found: &mut Vec<String>) {
+        for at in self.partitions() {
+            let Some(topic) = self.world.readable_topic(at.topic.as_str()) else {
+                continue;
+            };
+            let Some(assignment) = topic.partitions.get(&at.partition) else {
+                continue;
+            };
+            if assignment.is_being_reassigned() {
+                found.push(format!("{at} is still moving: {assignment:?}"));
+            }
+            let klamms = self.world.klamms.iter();
+            for klamm in klamms.filter(|klamm| assignment.replicas.contains(klamm.id)) {
+                found.push(format!("{at} has a replica on klamm {}", klamm.id));
+            }
+            match self.world.state(&at.to_string()) {
+                None => found.push(format!("{at} has no state")),
+                Some(state) => {
+                    let leader = state.leader_and_isr.leader();
+                    if leader.is_none_or(|leader| !assignment.replicas.contains(leader)) {
+                        found.push(format!("{at} is not led by a replica: {state:?}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Nobody waits for an answer, and whoever is in office knows what ZooKeeper holds.
+    fn check_klamms(&self, found: &mut Vec<String>) {
+        for klamm in &self.world.klamms {
+            if klamm.is_busy() || !klamm.queue.is_empty() {
+                found.push(format!(
+                    "klamm {} is busy with {:?}",
+                    klamm.id,
+                    klamm.busy_with()
+                ));
+                continue;
+            }
+            for slot in klamm.replies.unanswered() {
+                found.push(format!("klamm {} has not answered {slot:?}", klamm.id));
+            }
+            if klamm.is_active() {
+                let fresh = self.fresh();
+                found.extend(comparison::differences(&klamm.context(), &fresh));
+            }
+        }
+    }
+
+    /// What ZooKeeper holds.
+    fn fresh(&self) -> Fresh {
+        let zookeeper = &self.world.zookeeper;
+        let mut fresh = Fresh::default();
+        for broker in &self.climate.brokers {
+            let (id, path) = (BrokerId(broker.id), paths::broker(BrokerId(broker.id)));
+            let Some(node) = zookeeper.look(&path) else {
+                continue;
+            };
+            let read = znode::decode_broker(&path, id, node.data(), node.stat().czxid);
+            fresh.brokers.extend(read.found());
+        }
+        for name in zookeeper.look_children(paths::TOPICS) {
+            let name = TopicName::new(&name);
+            let path = paths::topic(&name);
+            if let Some(node) = zookeeper.look(&path) {
+                let read = znode::decode_topic(&path, node.data(), node.stat().version);
+                fresh.topics.push((name, read));
+            }
+        }
+        for at in comparison::partitions(&fresh.topics) {
+            let path = paths::state(&at);
+            let read = match zookeeper.look(&path) {
+                Some(node) => znode::decode_state(&path, node.data(), node.stat().version),
+                None => Read::Missing,
+            };
+            fresh
+                .states
+                .insert(at, read.map(Committed::<LeaderAndIsr>::from));
+        }
+        let marked = zookeeper.look_children(paths::DELETE_TOPICS);
+        fresh.deletions = marked.iter().map(|name| TopicName::new(name)).collect();
+        fresh
+    }
+}

@@ -1,0 +1,46 @@
+//! Requests that wait for a controller: on their way there, at a klamm, and the answers on their way back.
+//!
+//! Every request through the API is answered once, or its connection ends with the process that it was sent to. Must never
+//! answer in a controller's place.
+
+use klamm::effect::{Answer, ReplyTo};
+use klamm::event::ControllerEvent;
+use klamm::model::BrokerId;
+
+/// Who wrote, and so who is to hear of the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sender {
+    /// A client, who makes nothing of it.
+    Client,
+    /// A broker's leaders that want new in-sync sets.
+    IsrChange(BrokerId),
+    /// A broker that wants to leave, and how often it has asked.
+    Leaving(BrokerId, u32),
+}
+
+/// Makes the event of a request for the slot that its answer goes to.
+pub type MakeEvent = Box<dyn FnOnce(ReplyTo) -> ControllerEvent>;
+
+/// Where a letter is.
+pub enum Place {
+    /// On its way to a klamm.
+    Going(MakeEvent),
+    /// At a klamm, in a slot.
+    Waiting(ReplyTo),
+    /// Its answer is on the way back; `None`: the connection ended.
+    Coming(Option<Answer>),
+}
+
+/// See the file's comment.
+pub struct Letter {
+    /// What it is about, for a story.
+    pub about: String,
+    /// Who wrote it.
+    pub sender: Sender,
+    /// Which process it was sent to: the place among the klamms, and how many processes there were before.
+    pub to: (usize, u64),
+    /// Where it is.
+    pub place: Place,
+    /// When it gets to the next place; a letter that waits for an answer has no time.
+    pub due_ms: Option<u64>,
+}

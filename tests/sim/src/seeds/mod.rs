@@ -1,0 +1,58 @@
+//! Seeded worlds: one seed is one whole world on one thread, in which much goes wrong.
+//!
+//! First a safety phase, in which nothing may ever be broken; then faults stop and all must come to rest. Must never depend
+//! on anything but the story. Model: TigerBeetle's simulator.
+
+pub mod act;
+mod brokers;
+mod checks;
+pub mod climate;
+mod ending;
+mod klamms;
+mod letters;
+mod operators;
+pub mod scenario;
+mod simulator;
+pub mod trace;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use scenario::Scenario;
+use simulator::Simulator;
+use trace::Trace;
+
+/// What came of a story.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was broken, or did not come to rest; `None`: all is well.
+    pub failure: Option<String>,
+    /// What happened.
+    pub trace: Trace,
+}
+
+/// Plays a story to its end, or to the first breach.
+pub fn play(scenario: &Scenario, trace: Trace) -> Outcome {
+    let mut simulator = Simulator::new(scenario, trace);
+    let played = catch_unwind(AssertUnwindSafe(|| play_all(&mut simulator)));
+    let failure = match played {
+        Ok(unrest) if unrest.is_empty() => None,
+        Ok(unrest) => Some(format!("it does not come to rest:\n{}", unrest.join("\n"))),
+        Err(panic) => Some(message(panic.as_ref())),
+    };
+    Outcome {
+        failure,
+        trace: simulator.into_trace(),
+    }
+}
+
+fn play_all(simulator: &mut Simulator) -> Vec<String> {
+    simulator.run_until(simulator.safety_ms());
+    simulator.calm_down();
+    simulator.come_to_rest()
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    text.unwrap_or_else(|| "a panic without words".to_owned())
+}
