@@ -11,7 +11,9 @@ mod ending;
 mod klamms;
 mod letters;
 mod operators;
+pub mod report;
 pub mod scenario;
+pub mod shrink;
 mod simulator;
 pub mod trace;
 

@@ -175,7 +175,9 @@ impl Simulator {
             .iter()
             .filter_map(|klamm| klamm.channels.next_due_ms());
         let ticks = self.ticks.values().copied();
-        let follow = self.follow_at_ms.iter().copied();
+        let follow = self.follow_at_ms.iter().enumerate();
+        let follow = follow.filter(|(index, _)| self.world.zookeeper.lag_of(index + 1) > 0);
+        let follow = follow.map(|(_, at_ms)| *at_ms);
         let all = letters
             .chain(klamms)
             .chain(channels)
@@ -293,10 +295,11 @@ impl Simulator {
                 continue;
             }
             let behind = self.world.zookeeper.lag_of(index + 1);
-            self.world.zookeeper.follow(index + 1, behind);
-            self.follow_at_ms[index] = now_ms + self.chance.within(lag_ms).max(1);
             if behind > 0 {
-                self.trace.count("transactions that followers applied late");
+                self.world.zookeeper.follow(index + 1, behind);
+                self.follow_at_ms[index] = now_ms + self.chance.within(lag_ms).max(1);
+                self.trace
+                    .count_by("transactions that followers applied late", behind as u64);
             }
         }
     }

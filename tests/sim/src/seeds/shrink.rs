@@ -1,0 +1,141 @@
+//! Makes a failing story short: acts are left out and the climate eased for as long as it fails in the same way.
+//!
+//! Must never give a story that doesn't fail, and never one that fails in another way: that is another bug.
+
+use super::scenario::{Ease, Scenario};
+use super::trace::Trace;
+use super::{Outcome, play};
+
+/// How often a story is played at most before the shortest so far is good enough.
+const PLAYS_MAX: usize = 600;
+
+/// A story that fails, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failing {
+    /// The story.
+    pub scenario: Scenario,
+    /// What was broken, or did not come to rest.
+    pub failure: String,
+}
+
+/// How a failure is told from another: its first words, without the numbers and names in them.
+pub fn kind_of(failure: &str) -> String {
+    let is_telling = |line: &&str| !line.trim().is_empty() && !line.starts_with("it does not");
+    let line = failure.lines().find(is_telling).unwrap_or_default();
+    let plain = line
+        .chars()
+        .filter(|c| c.is_ascii_alphabetic() || *c == ' ' || *c == '/');
+    plain.take(60).collect::<String>().trim().to_owned()
+}
+
+/// The shortest story found that fails as this one does.
+pub fn shrink(failing: Failing) -> Failing {
+    shrink_by(failing, |scenario| play(scenario, Trace::default()))
+}
+
+fn shrink_by(failing: Failing, play: impl Fn(&Scenario) -> Outcome) -> Failing {
+    let kind = kind_of(&failing.failure);
+    let mut plays = 0;
+    let mut still_fails = |scenario: &Scenario| {
+        plays += 1;
+        let failure = play(scenario).failure.filter(|_| plays <= PLAYS_MAX)?;
+        (kind_of(&failure) == kind).then(|| Failing {
+            scenario: scenario.clone(),
+            failure,
+        })
+    };
+    let mut shortest = failing;
+    loop {
+        let before = shortest.scenario.clone();
+        shortest = without_acts(shortest, &mut still_fails);
+        shortest = eased(shortest, &mut still_fails);
+        if shortest.scenario == before {
+            return shortest;
+        }
+    }
+}
+
+/// Leaves out halves, quarters, … and single acts.
+fn without_acts(
+    mut shortest: Failing,
+    still_fails: &mut impl FnMut(&Scenario) -> Option<Failing>,
+) -> Failing {
+    let mut length = shortest.scenario.acts.len().div_ceil(2);
+    while length > 0 {
+        let mut from = 0;
+        while from < shortest.scenario.acts.len() {
+            let mut shorter = shortest.scenario.clone();
+            let to = (from + length).min(shorter.acts.len());
+            shorter.acts.drain(from..to);
+            match still_fails(&shorter) {
+                Some(failing) => shortest = failing,
+                None => from = to,
+            }
+        }
+        length = if length == 1 { 0 } else { length.div_ceil(2) };
+    }
+    shortest
+}
+
+fn eased(
+    mut shortest: Failing,
+    still_fails: &mut impl FnMut(&Scenario) -> Option<Failing>,
+) -> Failing {
+    for ease in Ease::ALL {
+        if shortest.scenario.eased.contains(&ease) {
+            continue;
+        }
+        let mut easier = shortest.scenario.clone();
+        easier.eased.push(ease);
+        if let Some(failing) = still_fails(&easier) {
+            shortest = failing;
+        }
+    }
+    shortest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seeds::act::Kind;
+
+    /// Fails where a klamm is killed before a topic is deleted, and ZooKeeper is slow.
+    fn played(scenario: &Scenario) -> Outcome {
+        let place = |kind| scenario.acts.iter().position(|act| act.kind == kind);
+        let (killed, deleted) = (place(Kind::KillKlamm), place(Kind::DeleteTopicByNode));
+        let in_order = killed.zip(deleted).is_some_and(|(one, other)| one < other);
+        let is_slow = !scenario.eased.contains(&Ease::QuickZooKeeper);
+        let other = scenario
+            .acts
+            .is_empty()
+            .then(|| "another failure".to_owned());
+        let failure = (in_order && is_slow).then(|| "topic t1 is lost at 17".to_owned());
+        Outcome {
+            failure: failure.or(other),
+            trace: Trace::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_what_it_takes_and_it_fails_in_the_same_way() {
+        let scenario = (1..).map(Scenario::of);
+        let scenario = scenario.filter(|one| one.acts.len() > 20);
+        let mut failing = scenario.filter_map(|scenario| {
+            let failure = played(&scenario).failure?;
+            Some(Failing { scenario, failure })
+        });
+        let shortest = shrink_by(failing.next().unwrap(), played);
+        let kinds: Vec<Kind> = shortest.scenario.acts.iter().map(|act| act.kind).collect();
+        assert_eq!(kinds, [Kind::KillKlamm, Kind::DeleteTopicByNode]);
+        assert_eq!(shortest.scenario.eased.len(), Ease::ALL.len() - 1);
+        assert_eq!(shortest.failure, "topic t1 is lost at 17");
+    }
+
+    #[test]
+    fn numbers_and_the_general_words_dont_tell_failures_apart() {
+        assert_eq!(kind_of("t-0 is lost at 17"), kind_of("t-1 is lost at 8"));
+        assert_ne!(kind_of("t-0 is lost"), kind_of("t-0 is led twice"));
+        let unrest = "it does not come to rest:\nbroker 1 is behind";
+        assert_eq!(kind_of(unrest), kind_of("broker 2 is behind"));
+    }
+}
