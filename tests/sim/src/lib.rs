@@ -18,6 +18,7 @@ pub mod leaders;
 pub mod pace;
 pub mod replies;
 pub mod request;
+pub mod seeds;
 pub mod world;
 pub mod zk_port;
 pub mod zookeeper;
