@@ -1,0 +1,3 @@
+//! Worlds that follow from one number.
+
+pub mod rival;
