@@ -14,6 +14,7 @@ use klamm::model::{
     LeaderAndIsr, LeaderEpoch, PartitionEpoch, TopicId, TopicPartition,
 };
 
+use crate::replica_log::ReplicaLog;
 use crate::request::{Body, Request};
 
 /// Whether a broker's process runs.
@@ -42,6 +43,11 @@ pub struct LocalReplica {
     pub replicas: BrokerIds,
     /// Whether it fetches from the leader.
     pub is_fetching: bool,
+    /// The epoch of the controller that made the state.
+    pub controller_epoch: ControllerEpoch,
+    /// Which order to lead or follow it obeys, counted through the process's life: another one, and all that it knew of
+    /// followers or leader is forgotten.
+    pub turn: u64,
 }
 
 /// What a broker's metadata cache says of a partition.
@@ -86,6 +92,12 @@ pub struct SimBroker {
     pub epoch: BrokerEpoch,
     /// The logs on its disks, with the topic id written beside each.
     pub logs: BTreeMap<TopicPartition, Option<TopicId>>,
+    /// What those logs hold; one that never held anything may be missing.
+    pub disk: BTreeMap<TopicPartition, ReplicaLog>,
+    /// The logs in directories that failed.
+    lost: BTreeMap<TopicPartition, LostLog>,
+    /// Those that the next start brings back.
+    repaired: BTreeMap<TopicPartition, LostLog>,
     /// The partitions whose log directory failed, until a restart.
     pub offline: BTreeSet<TopicPartition>,
     /// One of its log directories failed: no log is created that might have been there.
@@ -98,7 +110,14 @@ pub struct SimBroker {
     pub cache: BTreeMap<TopicPartition, CachedPartition>,
     /// The highest controller epoch that it has seen.
     pub controller_epoch: ControllerEpoch,
+    /// How often its process was started.
+    pub starts: u64,
+    /// Orders to lead or follow that this process has obeyed.
+    turns: u64,
 }
+
+/// A log that can't be reached: its topic id, and what it holds.
+type LostLog = (Option<TopicId>, ReplicaLog);
 
 const RELEASE_2_2: InterBrokerProtocol = InterBrokerProtocol::new(2, 2, 0);
 const RELEASE_2_6: InterBrokerProtocol = InterBrokerProtocol::new(2, 6, 0);
@@ -117,23 +136,40 @@ impl SimBroker {
             process: Process::Dead,
             epoch: BrokerEpoch::UNKNOWN,
             logs: BTreeMap::new(),
+            disk: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            repaired: BTreeMap::new(),
             offline: BTreeSet::new(),
             has_failed_dir: false,
             replicas: BTreeMap::new(),
             alive: BTreeMap::new(),
             cache: BTreeMap::new(),
             controller_epoch: ControllerEpoch(0),
+            starts: 0,
+            turns: 0,
         }
     }
 
-    /// Starts its process under a new registration: its logs are there, all else is forgotten.
+    /// Starts its process under a new registration: its logs are there, all else is forgotten. A directory that failed is
+    /// empty now, unless it was repaired.
     pub fn start(&mut self, epoch: BrokerEpoch) {
         let fresh = SimBroker::new(self.id, self.release, self.protocol);
-        let logs = std::mem::take(&mut self.logs);
+        let mut logs = std::mem::take(&mut self.logs);
+        let mut disk = std::mem::take(&mut self.disk);
+        for (partition, (topic_id, log)) in std::mem::take(&mut self.repaired) {
+            // A broker does not start with two logs of one partition: the operator has kept the newer one.
+            if !logs.contains_key(&partition) {
+                logs.insert(partition.clone(), topic_id);
+                disk.insert(partition, log);
+            }
+        }
         *self = SimBroker {
             logs,
+            disk,
+            lost: std::mem::take(&mut self.lost),
             epoch,
             process: Process::Running,
+            starts: self.starts + 1,
             ..fresh
         };
     }
@@ -148,10 +184,18 @@ impl SimBroker {
     pub fn fail_log_dir(&mut self, partitions: &[TopicPartition]) {
         self.has_failed_dir = true;
         for partition in partitions {
-            self.logs.remove(partition);
+            if let Some(topic_id) = self.logs.remove(partition) {
+                let log = self.disk.remove(partition).unwrap_or_default();
+                self.lost.insert(partition.clone(), (topic_id, log));
+            }
             self.replicas.remove(partition);
             self.offline.insert(partition.clone());
         }
+    }
+
+    /// The failed directories can be read again: the next start finds in them what they held.
+    pub fn repair_log_dir(&mut self) {
+        self.repaired.append(&mut self.lost);
     }
 
     /// Does what a request says, and answers it.
@@ -273,6 +317,7 @@ impl SimBroker {
     fn take_part(&mut self, partition: &TopicPartition, wanted: &LeaderAndIsrPartition) {
         let state = &wanted.state;
         let leads = state.leader == self.id;
+        self.turns += 1;
         let known_epoch = self.replicas.get(partition).map(|r| r.partition_epoch);
         let is_older = known_epoch.is_some_and(|known| state.partition_epoch() < known);
         if leads && is_older && self.release >= RELEASE_3_3 {
@@ -288,6 +333,8 @@ impl SimBroker {
                 isr: BrokerIds::empty(),
                 replicas: BrokerIds::empty(),
                 is_fetching: false,
+                controller_epoch: ControllerEpoch(0),
+                turn: self.turns,
             });
         if !leads && !self.alive.contains_key(&state.leader) {
             replica.is_fetching = false;
@@ -300,6 +347,8 @@ impl SimBroker {
             isr: state.isr.clone(),
             replicas: wanted.assignment.replicas.clone(),
             is_fetching: !leads,
+            controller_epoch: state.controller_epoch(),
+            turn: self.turns,
         };
     }
 
@@ -395,6 +444,7 @@ impl SimBroker {
         if deletes {
             self.replicas.remove(partition);
             self.logs.remove(partition);
+            self.disk.remove(partition);
         } else if let Some(replica) = self.replicas.get_mut(partition) {
             replica.is_fetching = false;
         }

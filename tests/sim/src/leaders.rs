@@ -16,7 +16,7 @@ use crate::world::{World, partition, protocol};
 use crate::zookeeper::CreateMode;
 
 /// The AlterPartition version that a broker of this release sends, if its topic has an id.
-fn alter_partition_version(release: InterBrokerProtocol) -> i16 {
+pub(crate) fn alter_partition_version(release: InterBrokerProtocol) -> i16 {
     match release {
         release if release >= protocol("3.5") => 3,
         release if release >= protocol("3.3") => 2,

@@ -16,6 +16,7 @@ pub mod fences;
 pub mod klamm;
 pub mod leaders;
 pub mod pace;
+pub mod replica_log;
 pub mod replies;
 pub mod request;
 pub mod seeds;

@@ -227,6 +227,15 @@ impl ZooKeeper {
         states.map(|states| states.held.clone()).unwrap_or_default()
     }
 
+    /// The same without the first `known`.
+    pub fn held_states_from(&self, path: &str, known: usize) -> Vec<(i32, Vec<u8>)> {
+        let server = self.server.borrow();
+        let held = server.states.get(path).map(|states| &states.held[..]);
+        held.and_then(|held| held.get(known..))
+            .unwrap_or_default()
+            .to_vec()
+    }
+
     /// What a partition's state held before it was written last, with its version; `None` if it was made then.
     pub fn held_before(&self, path: &str) -> Option<(i32, Vec<u8>)> {
         let server = self.server.borrow();

@@ -3,15 +3,19 @@
 //! What a running broker does with its replicas is in `life`. Must never decide anything for a controller.
 
 use klamm::effect::Answer;
-use klamm::event::ControllerEvent;
+use klamm::event::{AlterPartitionRequest, ControllerEvent};
 use klamm::model::{BrokerId, InterBrokerProtocol, KafkaError, TopicPartition};
+use klamm::zk::paths;
 
 use super::act::Kind;
 use super::letters::Sender;
+use super::life::Surroundings;
 use super::simulator::{Deed, Simulator};
 use crate::broker::{Process, SimBroker};
 use crate::chance::{Chance, Span};
+use crate::replica_log::Record;
 use crate::world::endpoint;
+use crate::zookeeper::ZkSession;
 
 /// The first protocol whose brokers tell their epoch when they want to leave.
 const KNOWS_ITS_EPOCH: InterBrokerProtocol = InterBrokerProtocol::new(2, 2, 0);
@@ -122,6 +126,8 @@ impl Simulator {
             self.plan(500, Deed::StartBroker(id));
             return;
         }
+        // Whoever starts it again has repaired its disks.
+        self.world.broker_mut(id, SimBroker::repair_log_dir);
         self.world.start_broker(id);
     }
 
@@ -206,10 +212,76 @@ impl Simulator {
 
     // --- replicas
 
-    /// Leaders grow their in-sync sets by those who follow them.
-    pub(super) fn look_after_replicas(&mut self, _id: BrokerId) {}
+    /// A broker does what it has to do by itself.
+    pub(super) fn look_after_replicas(&mut self, id: BrokerId) {
+        let Some(mut life) = self.life.take() else {
+            return;
+        };
+        let cluster = self.world.cluster.clone();
+        life.tick(&cluster, id, &mut Around(self));
+        self.life = Some(life);
+    }
 
-    pub(super) fn hear_isr_answer(&mut self, _id: BrokerId, _answer: Option<Answer>) {}
+    pub(super) fn hear_isr_answer(&mut self, id: BrokerId, starts: u64, answer: Option<Answer>) {
+        // An answer to a process that has died since goes nowhere.
+        if self.world.broker(id.0, |broker| broker.starts) != starts {
+            return;
+        }
+        let Some(mut life) = self.life.take() else {
+            return;
+        };
+        let cluster = self.world.cluster.clone();
+        life.isr_answered(&cluster, id, answer, &mut Around(self));
+        self.life = Some(life);
+    }
 
-    pub(super) fn rival_gives_up(&mut self) {}
+    // --- the rival
+
+    /// A broker's own controller wants the role for a while.
+    pub(super) fn rival_contends(&mut self, chance: &Chance) -> bool {
+        self.rival.wants_role(true);
+        let after_ms = chance.within(Span::new(500, 20_000));
+        self.plan(after_ms, Deed::RivalGivesUp);
+        // It takes the role only where nobody has it: somebody makes room for it.
+        if chance.once_in(2) {
+            self.world.zookeeper.uproot(paths::CONTROLLER);
+        }
+        true
+    }
+
+    pub(super) fn rival_gives_up(&mut self) {
+        self.rival.wants_role(false);
+    }
+}
+
+/// What a broker finds around it.
+struct Around<'a>(&'a mut Simulator);
+
+impl Surroundings for Around<'_> {
+    fn now_ms(&self) -> u64 {
+        self.0.now_ms()
+    }
+
+    fn session(&self, broker: BrokerId) -> Option<ZkSession> {
+        let is_registered = self.0.world.is_registered(broker.0);
+        is_registered.then(|| self.0.world.session(broker.0).clone())
+    }
+
+    fn ask_isr(&mut self, broker: BrokerId, request: AlterPartitionRequest) -> bool {
+        let Some(index) = self.0.controller_known_to(broker) else {
+            return false;
+        };
+        let starts = self.0.world.broker(broker.0, |broker| broker.starts);
+        let about = format!("for the in-sync sets of broker {broker}");
+        let event =
+            Box::new(move |reply_to| ControllerEvent::AlterPartitionReceived { request, reply_to });
+        self.0.trace.count("in-sync sets that leaders asked for");
+        let sender = Sender::IsrChange(broker, starts);
+        self.0.write_to(index, sender, about, event)
+    }
+
+    fn acknowledged(&mut self, broker: BrokerId, at: &TopicPartition, record: Record) {
+        let Simulator { checks, world, .. } = self.0;
+        checks.acknowledged(world, broker, at, record);
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Must never change while a world lives, but for the good, when faults stop.
 
+use super::life::Habits;
 use crate::brokers::NetworkWeather;
 use crate::chance::{Chance, Rate, Span};
 use crate::zk_port::{TopicWatches, Weather};
@@ -49,6 +50,8 @@ pub struct Climate {
     pub broker_tick_ms: Span,
     /// How often a leader's producers write, at each look.
     pub produce: Rate,
+    /// How often a follower stops fetching for a while, at each fetch.
+    pub stall: Rate,
     /// Whether klamms bring leaders back to preferred replicas by themselves.
     pub balances: bool,
     /// How long faults go on, in milliseconds.
@@ -123,9 +126,22 @@ impl Climate {
             replica_lag_max_ms: 1_000 + chance.below(9_000),
             broker_tick_ms: Span::new(20, 20 + chance.below(180)),
             produce: Rate(50_000 + chance.below(400_000) as u32),
+            stall: rate(chance, 10_000),
             balances: chance.once_in(3),
             safety_ms: 10_000 + chance.below(50_000),
             acts: 5 + chance.below(56) as usize,
+        }
+    }
+
+    /// How its brokers live.
+    pub fn habits(&self) -> Habits {
+        Habits {
+            fetch_records: 20,
+            lag_ms_max: self.replica_lag_max_ms,
+            produce: self.produce,
+            isr_retry_ms: 50,
+            stall: self.stall,
+            stall_ms: Span::new(500, 3 * self.replica_lag_max_ms),
         }
     }
 

@@ -32,6 +32,10 @@ impl Simulator {
             fate.pace.set_span(self.climate.zookeeper_latency_ms);
             klamm.faults().clear();
         }
+        self.rival_gives_up();
+        if let Some(life) = &mut self.life {
+            life.calm_down();
+        }
         self.run_until(self.now_ms() + 1);
         for broker in self.climate.brokers.clone() {
             self.bring_back(broker.id);
@@ -62,7 +66,11 @@ impl Simulator {
         let mut quiet_looks = 0;
         loop {
             self.run_until(self.now_ms() + LOOK_MS);
-            let unrest = self.unrest();
+            let mut unrest = self.unrest();
+            if unrest.is_empty() {
+                let Simulator { checks, world, .. } = self;
+                unrest = checks.leaders_have_all(world);
+            }
             quiet_looks = if unrest.is_empty() {
                 quiet_looks + 1
             } else {

@@ -12,8 +12,8 @@ use klamm::model::BrokerId;
 pub enum Sender {
     /// A client, who makes nothing of it.
     Client,
-    /// A broker's leaders that want new in-sync sets.
-    IsrChange(BrokerId),
+    /// A broker's leaders that want new in-sync sets, and how often its process had been started.
+    IsrChange(BrokerId, u64),
     /// A broker that wants to leave, and how often it has asked.
     Leaving(BrokerId, u32),
 }

@@ -5,13 +5,15 @@
 
 pub mod act;
 mod brokers;
-mod checks;
+pub mod checks;
 pub mod climate;
 mod ending;
 mod klamms;
 mod letters;
+pub mod life;
 mod operators;
 pub mod report;
+pub mod rival;
 pub mod scenario;
 pub mod shrink;
 mod simulator;

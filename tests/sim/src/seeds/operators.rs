@@ -95,6 +95,12 @@ impl Simulator {
             Kind::BreakAdminNode => self.break_admin_node(chance),
             Kind::BreakTopicNode => self.break_topic_node(chance),
             Kind::Hold => self.hold(chance),
+            Kind::RivalContends => self.rival_contends(chance),
+            Kind::ExpireRival => {
+                let has_session = self.rival.session().is_some();
+                self.rival.expire();
+                has_session
+            }
             Kind::DeleteController => {
                 let is_there = self.world.zookeeper.look(paths::CONTROLLER).is_some();
                 self.world.zookeeper.uproot(paths::CONTROLLER);

@@ -11,14 +11,17 @@ use klamm::model::{BrokerId, ControllerEpoch, TopicPartition};
 
 use super::act::{Act, Kind};
 use super::checks::Checks;
-use super::climate::Climate;
+use super::climate::{BrokerClimate, Climate};
 use super::letters::{Letter, MakeEvent, Place, Sender};
+use super::life::Life;
+use super::rival::Rival;
 use super::scenario::Scenario;
 use super::trace::Trace;
 use crate::broker::Process;
 use crate::chance::{Chance, Span};
 use crate::klamm::Progress;
-use crate::world::World;
+use crate::pace::Pace;
+use crate::world::{World, protocol};
 use crate::zookeeper::SessionId;
 
 /// What was begun and goes on by itself.
@@ -66,6 +69,9 @@ pub struct Simulator {
     pub(super) hanging: Vec<bool>,
     ticks: BTreeMap<BrokerId, u64>,
     follow_at_ms: Vec<u64>,
+    /// The brokers' life; nobody's while it is being lived.
+    pub(super) life: Option<Life>,
+    pub(super) rival: Rival,
     pub(super) checks: Checks,
     pub(super) trace: Trace,
     /// Faults stopped.
@@ -102,6 +108,11 @@ impl Simulator {
             letters: Vec::new(),
             processes: vec![0; climate.klamms],
             hanging: vec![false; climate.klamms],
+            life: Some(Life::new(
+                climate.habits(),
+                Chance::of(scenario.seed, "brokers"),
+            )),
+            rival: a_rival(&world, &climate, scenario.seed),
             checks: Checks::default(),
             trace,
             is_calm: false,
@@ -174,6 +185,8 @@ impl Simulator {
             .klamms
             .iter()
             .filter_map(|klamm| klamm.channels.next_due_ms());
+        let rival = self.rival.due_ms();
+        let rivals_channels = self.rival.channels().next_due_ms();
         let ticks = self.ticks.values().copied();
         let follow = self.follow_at_ms.iter().enumerate();
         let follow = follow.filter(|(index, _)| self.world.zookeeper.lag_of(index + 1) > 0);
@@ -183,7 +196,11 @@ impl Simulator {
             .chain(channels)
             .chain(ticks)
             .chain(follow);
-        all.chain(act).chain(deed).min()
+        all.chain(act)
+            .chain(deed)
+            .chain(rival)
+            .chain(rivals_channels)
+            .min()
     }
 
     /// When a klamm has something to do.
@@ -203,7 +220,13 @@ impl Simulator {
     /// Everybody who has something to do at this moment does it, in an order of chance.
     fn run_what_is_due(&mut self) {
         let now_ms = self.now_ms();
-        let mut turns: Vec<Turn> = vec![Turn::Acts, Turn::Letters, Turn::Channels, Turn::Followers];
+        let mut turns: Vec<Turn> = vec![
+            Turn::Acts,
+            Turn::Letters,
+            Turn::Channels,
+            Turn::Followers,
+            Turn::Rival,
+        ];
         turns.extend((0..self.climate.klamms).map(Turn::Klamm));
         turns.extend(self.ticks.keys().copied().map(Turn::Broker));
         let turns = self.chance.some_of(&turns, turns.len());
@@ -213,6 +236,7 @@ impl Simulator {
                 Turn::Letters => self.deliver_letters(now_ms),
                 Turn::Channels => self.travel(now_ms),
                 Turn::Followers => self.follow(now_ms),
+                Turn::Rival => self.drive_rival(now_ms),
                 Turn::Klamm(index) => self.drive_klamm(index),
                 Turn::Broker(id) => self.tick_broker(id, now_ms),
             }
@@ -270,7 +294,32 @@ impl Simulator {
         }
     }
 
+    fn drive_rival(&mut self, now_ms: u64) {
+        if self.rival.due_ms().is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        let held = self.rival.holds_role();
+        self.rival.poll();
+        if self.rival.holds_role() != held {
+            let now = if held {
+                "is out of office"
+            } else {
+                "is in office"
+            };
+            self.trace.line(now_ms, format_args!("the rival {now}"));
+            self.trace.count(if held {
+                "terms of the rival that ended"
+            } else {
+                "terms of the rival"
+            });
+        }
+    }
+
     fn travel(&mut self, now_ms: u64) {
+        let (network, chance) = (&self.climate.network, &self.network);
+        let taken = self.rival.channels().travel(now_ms, network, chance);
+        self.trace
+            .count_by("requests of the rival that brokers took", taken as u64);
         for klamm in &self.world.klamms {
             let taken = klamm
                 .channels
@@ -469,7 +518,7 @@ impl Simulator {
         }
         match sender {
             Sender::Client => {}
-            Sender::IsrChange(broker) => self.hear_isr_answer(broker, answer),
+            Sender::IsrChange(broker, starts) => self.hear_isr_answer(broker, starts, answer),
             Sender::Leaving(broker, times) => self.hear_leave_answer(broker, times, answer),
         }
     }
@@ -515,6 +564,25 @@ impl Simulator {
     }
 }
 
+/// The controller of one of the brokers.
+fn a_rival(world: &World, climate: &Climate, seed: u64) -> Rival {
+    let chance = Chance::of(seed, "rival");
+    let lives_in = chance.pick(&climate.brokers);
+    let lives_in = lives_in.cloned().unwrap_or_else(|| BrokerClimate {
+        id: 1,
+        release: climate.protocol.clone(),
+    });
+    let pace = Pace::drawn(&world.time, chance, climate.zookeeper_latency_ms);
+    Rival::new(
+        BrokerId(lives_in.id),
+        protocol(&lives_in.release),
+        &world.cluster,
+        &world.zookeeper,
+        &world.time,
+        pace,
+    )
+}
+
 /// Who may have something to do at a moment.
 #[derive(Debug, Clone, Copy)]
 enum Turn {
@@ -522,6 +590,7 @@ enum Turn {
     Letters,
     Channels,
     Followers,
+    Rival,
     Klamm(usize),
     Broker(BrokerId),
 }

@@ -3,17 +3,21 @@
 //! They see what ZooKeeper's transactions did and what brokers were told, never what a controller meant. A breach ends the
 //! run. Must never forgive what a user would suffer from.
 
+pub mod records;
 mod states;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use klamm::model::{BrokerId, ControllerEpoch, TopicName};
+use klamm::model::{BrokerId, ControllerEpoch, LeaderEpoch, TopicName, TopicPartition};
 use klamm::zk::{paths, znode};
 
 use super::trace::Trace;
+use crate::broker::{Process, SimBroker};
+use crate::replica_log::{Record, ReplicaLog};
 use crate::world::World;
 use crate::zookeeper::{SessionId, Transaction};
 
+use records::{Leadership, Records};
 use states::{Author, States};
 
 /// See the file's comment.
@@ -27,6 +31,9 @@ pub struct Checks {
     /// Topics that may have had unclean leaders at some time.
     unclean: BTreeSet<TopicName>,
     unclean_by_default: bool,
+    records: Records,
+    /// Under which epoch a broker was last seen to lead a partition, and in which life of its process.
+    leading: BTreeMap<(BrokerId, TopicPartition), (u64, LeaderEpoch)>,
     hold_since_ms: Option<u64>,
     /// What doesn't hold.
     breaches: Vec<String>,
@@ -40,13 +47,92 @@ impl Checks {
         for transaction in transactions {
             self.see_transaction(world, &transaction, trace);
         }
+        self.see_leaders(world);
         if !self.breaches.is_empty() {
             panic!("{}", self.breaches.join("\n"));
         }
     }
 
+    /// Whoever begins to lead has all that was acknowledged, unless an unclean election lost it by right.
+    fn see_leaders(&mut self, world: &World) {
+        let cluster = world.cluster.borrow();
+        let running = |broker: &&SimBroker| broker.process == Process::Running;
+        for broker in cluster.values().filter(running) {
+            for (at, replica) in &broker.replicas {
+                if replica.leader != broker.id {
+                    continue;
+                }
+                let seen = (broker.starts, replica.leader_epoch);
+                let key = (broker.id, at.clone());
+                if self.leading.get(&key) == Some(&seen) {
+                    continue;
+                }
+                self.leading.insert(key, seen);
+                self.begins_to_lead(world, broker, at, replica.leader_epoch);
+            }
+        }
+    }
+
+    fn begins_to_lead(
+        &mut self,
+        world: &World,
+        broker: &SimBroker,
+        at: &TopicPartition,
+        leader_epoch: LeaderEpoch,
+    ) {
+        let leadership = Leadership {
+            partition: at,
+            leader: broker.id,
+            leader_epoch,
+        };
+        let empty = ReplicaLog::default();
+        let log = broker.disk.get(at).unwrap_or(&empty);
+        if self.states.was_elected_uncleanly(at, leader_epoch) {
+            self.records.forgive(&world.zookeeper, leadership, log);
+            return;
+        }
+        let whole = self
+            .records
+            .leader_has_all(&world.zookeeper, leadership, log);
+        self.breaches.extend(whole.err());
+    }
+
+    /// A record was acknowledged to its producer.
+    pub fn acknowledged(
+        &mut self,
+        world: &World,
+        broker: BrokerId,
+        at: &TopicPartition,
+        record: Record,
+    ) {
+        let leader_epoch = world.broker(broker.0, |broker| {
+            broker.replicas.get(at).map(|replica| replica.leader_epoch)
+        });
+        if let Some(leader_epoch) = leader_epoch {
+            let leadership = Leadership {
+                partition: at,
+                leader: broker,
+                leader_epoch,
+            };
+            self.records
+                .acknowledged(&world.zookeeper, leadership, record);
+        }
+    }
+
+    /// How many records were acknowledged.
+    pub fn records(&self) -> usize {
+        self.records.count()
+    }
+
+    /// Every leader has all that was acknowledged.
+    pub fn leaders_have_all(&mut self, world: &World) -> Vec<String> {
+        self.leading.clear();
+        self.see_leaders(world);
+        std::mem::take(&mut self.breaches)
+    }
+
     fn see_transaction(&mut self, world: &World, transaction: &Transaction, trace: &mut Trace) {
-        self.see_role(transaction);
+        self.see_role(world, transaction);
         let author = self.author(world, transaction.session);
         for (path, node) in &transaction.nodes {
             if trace.is_kept() && is_worth_a_line(path) {
@@ -72,7 +158,7 @@ impl Checks {
     }
 
     /// Epochs rise by one, each is won by one, and klamms take none while they are held back.
-    fn see_role(&mut self, transaction: &Transaction) {
+    fn see_role(&mut self, world: &World, transaction: &Transaction) {
         let find = |wanted: &str| {
             let mut nodes = transaction.nodes.iter().rev();
             nodes.find_map(|(path, node)| (path == wanted).then(|| node.clone()).flatten())
@@ -94,7 +180,9 @@ impl Checks {
                 .push(format!("/controller_epoch went from {before} to {number}"));
         }
         self.epoch = number;
+        // Up to 2.1 a Java controller makes its node first, and raises the epoch after that.
         let winner = find(paths::CONTROLLER)
+            .or_else(|| world.zookeeper.look(paths::CONTROLLER))
             .and_then(|node| znode::decode_controller(node.data()).ok())
             .map(|controller| controller.broker);
         if let Some(winner) = winner {

@@ -7,10 +7,10 @@
 //! | in-sync set | is never empty |
 //! | controller epoch | a klamm writes under the newest epoch, and only under one that it won |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use klamm::effect::{Read, StateRead};
-use klamm::model::{BrokerId, TopicPartition};
+use klamm::model::{BrokerId, LeaderEpoch, TopicPartition};
 use klamm::zk::paths::{self, TopicPath};
 use klamm::zk::znode;
 
@@ -34,6 +34,8 @@ pub enum Author {
 pub struct States {
     last: BTreeMap<TopicPartition, StateRead>,
     leaders: BTreeMap<TopicPartition, BTreeMap<i32, BrokerId>>,
+    /// Under which epochs of their present life partitions got leaders that were not in sync.
+    unclean: BTreeMap<TopicPartition, BTreeSet<LeaderEpoch>>,
 }
 
 /// The partition whose state a path is.
@@ -65,6 +67,7 @@ impl States {
         let Some(node) = node else {
             self.last.remove(at);
             self.leaders.remove(at);
+            self.unclean.remove(at);
             return None;
         };
         let path = paths::state(at);
@@ -85,6 +88,18 @@ impl States {
         Some(format!(
             "{author:?}: {breach}: from {before:?} to {state:?}"
         ))
+    }
+
+    /// Whether somebody was elected under this epoch or a later one up to it who was not in sync, since a leader was last
+    /// asked about. Whoever leads from then on follows from that election.
+    pub fn was_elected_uncleanly(&mut self, at: &TopicPartition, epoch: LeaderEpoch) -> bool {
+        let Some(unclean) = self.unclean.get_mut(at) else {
+            return false;
+        };
+        let later = unclean.split_off(&epoch.next());
+        let was_any = !unclean.is_empty();
+        *unclean = later;
+        was_any
     }
 
     fn breach(
@@ -124,8 +139,12 @@ impl States {
             return Some("another leader under the same leader epoch");
         }
         let is_elected = now.leader != was.leader && now.leader().is_some();
-        if is_elected && !was.isr.contains(now.leader) && !may_be_unclean {
-            return Some("a leader that was not in sync");
+        if is_elected && !was.isr.contains(now.leader) {
+            let unclean = self.unclean.entry(at.clone()).or_default();
+            unclean.insert(now.leader_epoch);
+            if !may_be_unclean {
+                return Some("a leader that was not in sync");
+            }
         }
         None
     }

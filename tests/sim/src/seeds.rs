@@ -1,3 +1,0 @@
-//! Worlds that follow from one number.
-
-pub mod rival;
