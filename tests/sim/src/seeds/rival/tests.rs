@@ -1,3 +1,5 @@
+//! The rival alone and against klamm: terms that are won, cut off midway, fenced, given up and passed on.
+
 use klamm::zk::{paths, znode};
 
 use super::Rival;
