@@ -81,6 +81,19 @@ pub enum Undecided {
     AllInSyncReplicasShuttingDown,
 }
 
+/// Those of an in-sync set who may be taken for in sync: klamms are left out.
+///
+/// A Java controller takes a klamm's node for a broker while it is registered, and may have put it into the first in-sync
+/// set of a partition, even alone. A leader commits nothing before all of the set have fetched it, and a klamm never
+/// fetches: where nobody else is left in the set, nothing was ever committed, and any assigned replica is as good.
+pub fn in_sync(isr: &BrokerIds, assignment: &BrokerIds, klamms: &BTreeSet<BrokerId>) -> BrokerIds {
+    let genuine = |ids: &BrokerIds| retained(ids, |id| !klamms.contains(&id));
+    match genuine(isr) {
+        nobody if nobody.is_empty() => genuine(assignment),
+        somebody => somebody,
+    }
+}
+
 /// Elects a leader for a partition whose leader is gone: the first assigned replica that is online and in sync, with
 /// the in-sync set cut down to who is online; else, where allowed, the first assigned replica that is online, alone.
 ///

@@ -26,7 +26,7 @@ use super::election::{
     self, Cleanness, Elected, ElectionStrategy, UncleanElection, UncleanRule, Undecided,
 };
 use super::*;
-use crate::model::{BrokerId, LeaderEpoch, LeaderRecoveryState};
+use crate::model::{BrokerId, BrokerIds, LeaderAndIsr, LeaderEpoch, LeaderRecoveryState};
 use crate::state::Partition;
 
 /// Steps that need no ZooKeeper.
@@ -100,7 +100,7 @@ impl OnlineChange {
         };
         let is_online = |id: BrokerId| context.is_replica_online(id, at);
         let in_sync_is_online = match (self.round, &found.leadership) {
-            (Round::First, Some(state)) => state.isr.iter().any(is_online),
+            (Round::First, Some(state)) => in_sync(context, found, state).iter().any(is_online),
             // The in-sync set will be known only after the read that goes with this one.
             (Round::Again, _) | (Round::First, None) => false,
         };
@@ -121,7 +121,8 @@ impl OnlineChange {
         };
         let replicas = &found.assignment.replicas;
         let is_online = |id: BrokerId| context.is_replica_online(id, at);
-        let mut in_sync = state.isr.iter();
+        let in_sync = in_sync(context, found, state);
+        let mut in_sync = in_sync.iter();
         let somebody = match self.strategy {
             ElectionStrategy::OfflinePartition(_) => {
                 in_sync.any(|id| replicas.contains(id) && is_online(id))
@@ -206,8 +207,8 @@ impl OnlineChange {
         at: &TopicPartition,
         current: &Committed<LeaderAndIsr>,
     ) -> Result<Elected, Refusal> {
-        let isr = &current.isr;
         let replicas = context.replicas(at);
+        let isr = &election::in_sync(&current.isr, &replicas, context.klamm_ids());
         let is_online = |id: BrokerId| context.is_replica_online(id, at);
         let result = match self.strategy {
             ElectionStrategy::OfflinePartition(rule) => {
@@ -499,6 +500,11 @@ pub fn handle_state_changes(
         }
     }
     refused
+}
+
+/// Who may be taken for in sync.
+fn in_sync(context: &ControllerContext, found: &Partition, state: &LeaderAndIsr) -> BrokerIds {
+    election::in_sync(&state.isr, &found.assignment.replicas, context.klamm_ids())
 }
 
 #[cfg(test)]

@@ -128,8 +128,14 @@ impl OfflineChange {
             current.leader
         };
         let rest = retained(&current.isr, |id| !leaving.contains(&id));
+        // The last members stay, or nobody could ever be elected; a klamm is worth that only where it stands alone.
         let isr = if rest.is_empty() {
-            current.isr.clone()
+            let genuine = retained(&current.isr, |id| !context.klamm_ids().contains(&id));
+            if genuine.is_empty() {
+                current.isr.clone()
+            } else {
+                genuine
+            }
         } else {
             rest
         };

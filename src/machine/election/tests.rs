@@ -25,6 +25,24 @@ fn elected<const I: usize, const R: usize>(
 }
 
 #[test]
+fn klamms_are_never_in_sync_and_where_only_they_are_every_assigned_replica_is() {
+    let klamms = [BrokerId(8), BrokerId(9)].into();
+    let cases = [
+        (ids([1, 2]), ids([1, 2])),
+        (ids([2, 9]), ids([2])),
+        (ids([9]), ids([3, 1, 2])),
+        (ids([8, 9]), ids([3, 1, 2])),
+    ];
+    for (isr, expected) in cases {
+        assert_eq!(
+            in_sync(&isr, &ids([3, 9, 1, 2]), &klamms),
+            expected,
+            "{isr}"
+        );
+    }
+}
+
+#[test]
 fn an_offline_partition_is_led_by_the_first_assigned_replica_that_is_online_and_in_sync() {
     let forbidden = UncleanElection::Forbidden;
     let clean = Cleanness::Clean;

@@ -4,6 +4,7 @@
 //! never reads what ZooKeeper holds to decide what it was told: only requests count. Upstream: `ReplicaManager.scala`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use klamm::effect::{
     AnnouncedLeadership, ByTopic, Committed, LeaderAndIsrPartition, PartitionErrors,
@@ -75,6 +76,25 @@ pub enum Reply {
     },
     /// To StopReplica, with the partitions that were to be deleted.
     StopReplica(Vec<TopicPartition>, PartitionErrors),
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (error, partitions) = match self {
+            Reply::LeaderAndIsr(said) | Reply::StopReplica(_, said) => {
+                (said.error, said.partitions.as_slice())
+            }
+            Reply::UpdateMetadata { error, .. } => (*error, &[][..]),
+        };
+        write!(f, "{error}")?;
+        let failed = partitions
+            .iter()
+            .filter(|(_, _, error)| *error != KafkaError::NONE);
+        for (_, partition, error) in failed {
+            write!(f, " [{partition}: {error}]")?;
+        }
+        Ok(())
+    }
 }
 
 /// A broker. What a restart forgets is in `memory`.

@@ -41,6 +41,12 @@ impl fmt::Debug for UnderWay {
     }
 }
 
+/// Nobody else looks at the controller before the event is done.
+#[allow(clippy::await_holding_refcell_ref)]
+async fn process(controller: Rc<RefCell<Controller>>, event: ControllerEvent) -> Option<Stop> {
+    controller.borrow_mut().process(event).await
+}
+
 /// What a process got done when it was last driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
@@ -244,11 +250,7 @@ impl Klamm {
         self.was_active = self.is_active();
         let event = self.queue.take()?;
         let (controller, processed) = (self.controller.clone(), event.clone());
-        let outcome = async move {
-            // Nobody else looks at it before the event is done.
-            #[allow(clippy::await_holding_refcell_ref)]
-            controller.borrow_mut().process(processed).await
-        };
+        let outcome = process(controller, processed);
         Some(UnderWay {
             event,
             outcome: Box::pin(outcome),

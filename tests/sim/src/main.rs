@@ -32,6 +32,9 @@ struct Arguments {
     /// Print all that happens
     #[arg(long, conflicts_with = "seeds")]
     trace: bool,
+    /// Write the failing story to a file as well, to be played again
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
     /// Tell a failing story as it is, without making it short
     #[arg(long)]
     long: bool,
@@ -136,7 +139,13 @@ fn tell(failing: Failing, arguments: &Arguments) {
         true => failing,
         false => shrink(failing),
     };
-    println!("{}", story(&failing));
+    let story = story(&failing);
+    println!("{story}");
+    if let Some(file) = &arguments.keep
+        && let Err(why) = std::fs::write(file, story)
+    {
+        println!("the story can't be written to {}: {why}", file.display());
+    }
 }
 
 /// The closing line, and the exit code that goes with it.

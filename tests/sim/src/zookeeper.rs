@@ -376,7 +376,17 @@ impl ZkSession {
         if size_bytes > server.request_limit_bytes {
             return Err(whole(ZkError::RequestTooLarge { size_bytes }));
         }
-        let (results, changes) = server.tree.apply(self.id, ops)?;
+        let applied = server.tree.apply(self.id, ops);
+        // A failure is a transaction as well: it is answered when all before it was applied there.
+        server.catch_up_for(self.id);
+        let (results, changes) = match applied {
+            Ok(applied) => applied,
+            Err(failed) => {
+                drop(server);
+                self.zookeeper.deliver();
+                return Err(failed);
+            }
+        };
         server.note_states(&changes);
         server.commit(self.id, changes);
         server.catch_up_for(self.id);

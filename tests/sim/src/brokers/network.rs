@@ -10,7 +10,7 @@ use klamm::event::ControllerEvent;
 use klamm::model::{BrokerId, TopicId, TopicName};
 
 use super::{Channel, Record, SimChannels, event_of};
-use crate::broker::Process;
+use crate::broker::{Process, Reply};
 use crate::chance::{Chance, Rate, Span};
 use crate::request::{Body, Request};
 
@@ -62,14 +62,21 @@ impl Flight {
 }
 
 impl SimChannels {
-    /// Requests and answers get on as far as the time allows. How many requests brokers took.
-    pub fn travel(&self, now_ms: u64, weather: &NetworkWeather, chance: &Chance) -> usize {
+    /// Requests and answers get on as far as the time allows. The requests that brokers took.
+    pub fn travel(
+        &self,
+        now_ms: u64,
+        weather: &NetworkWeather,
+        chance: &Chance,
+    ) -> Vec<(BrokerId, Request, Reply)> {
         let mut taken = self.deliver_orphans(now_ms);
         let ids: Vec<BrokerId> = self.record.borrow().channels.keys().copied().collect();
         for id in ids {
             // Each step takes some time, or leaves nothing to be done.
             while let Some(step) = self.step(id, now_ms, weather, chance) {
-                taken += usize::from(step == Step::Taken);
+                if let Step::Taken(request, reply) = step {
+                    taken.push((id, *request, *reply));
+                }
             }
         }
         taken
@@ -105,19 +112,19 @@ impl SimChannels {
         };
     }
 
-    fn deliver_orphans(&self, now_ms: u64) -> usize {
+    fn deliver_orphans(&self, now_ms: u64) -> Vec<(BrokerId, Request, Reply)> {
         let mut record = self.record.borrow_mut();
         let (due, rest) = std::mem::take(&mut record.orphans)
             .into_iter()
             .partition::<Vec<Orphan>, _>(|orphan| orphan.at_ms <= now_ms);
         record.orphans = rest;
         let mut cluster = self.cluster.borrow_mut();
-        let mut taken = 0;
-        for orphan in due {
-            let broker = cluster.get_mut(&orphan.to);
+        let mut taken = Vec::new();
+        for Orphan { to, request, .. } in due {
+            let broker = cluster.get_mut(&to);
             if let Some(broker) = broker.filter(|broker| broker.process == Process::Running) {
-                broker.handle(&orphan.request);
-                taken += 1;
+                let reply = broker.handle(&request);
+                taken.push((to, request, reply));
             }
         }
         taken
@@ -194,20 +201,20 @@ impl SimChannels {
             return (Flight::Going { request, at_ms }, Step::Other);
         }
         let reply = broker.handle(&request);
+        let taken = Step::Taken(Box::new(request.clone()), Box::new(reply.clone()));
         if chance.strikes(weather.loss_after) {
-            return (again(request), Step::Taken);
+            return (again(request), taken);
         }
         let answer = event_of(channel.incarnation(), request.controller_epoch, reply);
         let at_ms = now_ms + chance.within(weather.latency_ms);
-        (Flight::Coming { answer, at_ms }, Step::Taken)
+        (Flight::Coming { answer, at_ms }, taken)
     }
 }
 
 /// What one step of a channel came to.
-#[derive(PartialEq, Eq)]
 enum Step {
-    /// A broker took a request.
-    Taken,
+    /// A broker took a request, and what it said.
+    Taken(Box<Request>, Box<Reply>),
     /// Anything else.
     Other,
 }

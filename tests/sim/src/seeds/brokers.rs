@@ -167,8 +167,11 @@ impl Simulator {
     // --- leaving
 
     pub(super) fn ask_to_leave(&mut self, id: i32, times: u32) {
-        if !self.is_up(id) {
-            return;
+        match self.world.broker(id, |broker| broker.process) {
+            Process::Dead => return,
+            // It goes on leaving when it goes on at all.
+            Process::Paused => return self.plan(500, Deed::AskToLeave(id, times)),
+            Process::Running => {}
         }
         let broker_epoch = self.world.broker(id, |broker| {
             (broker.protocol >= KNOWS_ITS_EPOCH).then_some(broker.epoch)
@@ -194,8 +197,10 @@ impl Simulator {
             Some(Answer::ControlledShutdown(Err(KafkaError::STALE_BROKER_EPOCH))) => None,
             _ => None,
         };
-        if !self.is_up(id.0) {
-            return;
+        match self.world.broker(id.0, |broker| broker.process) {
+            Process::Dead => return,
+            Process::Paused => return self.plan(500, Deed::AskToLeave(id.0, times)),
+            Process::Running => {}
         }
         if remaining != Some(0) && times < LEAVE_TRIES_MAX {
             self.plan(500, Deed::AskToLeave(id.0, times + 1));

@@ -24,7 +24,7 @@ impl Simulator {
         self.end_acts();
         self.trace.line(self.now_ms(), format_args!("faults stop"));
         self.climate = self.climate.calmed();
-        self.forget_deeds(|deed| matches!(deed, Deed::AskToLeave(..) | Deed::StartBroker(_)));
+        self.forget_deeds(|deed| matches!(deed, Deed::StartBroker(_)));
         self.hasten_deeds();
         for klamm in &self.world.klamms {
             let fate = klamm.zk().fate();

@@ -316,21 +316,28 @@ impl Simulator {
     }
 
     fn travel(&mut self, now_ms: u64) {
-        let (network, chance) = (&self.climate.network, &self.network);
-        let taken = self.rival.channels().travel(now_ms, network, chance);
-        self.trace
-            .count_by("requests of the rival that brokers took", taken as u64);
-        for klamm in &self.world.klamms {
-            let taken = klamm
-                .channels
-                .travel(now_ms, &self.climate.network, &self.network);
-            if taken > 0 {
-                self.trace
-                    .count_by("requests that brokers took", taken as u64);
-                self.trace.line(
-                    now_ms,
-                    format_args!("brokers took {taken} requests of klamm {}", klamm.id),
-                );
+        let Simulator {
+            world,
+            rival,
+            climate,
+            network,
+            trace,
+            ..
+        } = self;
+        let klamms = world.klamms.iter();
+        let senders = klamms.map(|klamm| ("requests that brokers took", &klamm.channels));
+        let rival = ("requests of the rival that brokers took", rival.channels());
+        for (what, channels) in senders.chain([rival]) {
+            for (id, request, reply) in channels.travel(now_ms, &climate.network, network) {
+                trace.count(what);
+                if trace.is_kept() {
+                    let (letter, said) = (request.body.letter(), request.body.summary());
+                    let epoch = request.controller_epoch;
+                    trace.line(
+                        now_ms,
+                        format_args!("broker {id} took {letter} of term {epoch}: {said}: {reply}"),
+                    );
+                }
             }
         }
     }

@@ -123,6 +123,53 @@ fn partitions_that_have_state_on_klamm_are_counted_and_moved() {
     assert_eq!(gauges.assignments_naming_klamm, 0);
 }
 
+/// A Java controller takes the node of a klamm that is gone for a broker until its session times out.
+#[test]
+fn a_partition_that_a_java_controller_let_klamm_lead_gets_a_genuine_leader() {
+    // Alone, with its replica; with a genuine member that is gone, too; and where the other replica comes back later.
+    let cases = [
+        ("[9]", 9, "leader 1 isr [1] "),
+        ("[9,1]", 9, "leader 1 isr [1] "),
+        ("[9,3]", 9, "leader -1 isr [3] "),
+    ];
+    for (isr, leader, led) in cases {
+        let mut world = World::of_brokers(&[1, 2], "2.4");
+        world.create_topic("t", &[&[9, 1, 3]]);
+        let state = format!(
+            r#"{{"controller_epoch":1,"leader":{leader},"version":1,"leader_epoch":3,"isr":{isr}}}"#
+        );
+        let path = "/brokers/topics/t/partitions/0/state";
+        world.zookeeper.poke(path, state.as_bytes());
+        world.start_klamm();
+        world.settle();
+        let now = world.led_by("t-0");
+        assert!(now.starts_with(led), "{isr}: {now}");
+    }
+}
+
+#[test]
+fn a_partition_that_klamm_alone_was_to_lead_is_led_as_soon_as_a_replica_is_there() {
+    let mut world = World::of_brokers(&[2], "2.4");
+    world.create_topic("t", &[&[1, 9]]);
+    let state = br#"{"controller_epoch":1,"leader":9,"version":1,"leader_epoch":3,"isr":[9]}"#;
+    let path = "/brokers/topics/t/partitions/0/state";
+    world.zookeeper.poke(path, state);
+    world.start_klamm();
+    world.settle();
+    world.add_broker(1, "2.4", "2.4");
+    world.start_broker(1);
+    world.settle();
+    let led = world.led_by("t-0");
+    assert!(
+        led.contains("leader 2 isr [2]") || led.contains("leader 1 isr [1"),
+        "{led}"
+    );
+    world.catch_up();
+    world.settle();
+    assert_eq!(world.assigned("t-0"), [1, 2]);
+    world.assert_converged();
+}
+
 #[test]
 fn a_rack_not_used_yet_goes_before_load() {
     let mut world = World::empty();

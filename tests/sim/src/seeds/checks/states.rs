@@ -14,6 +14,7 @@ use klamm::model::{BrokerId, LeaderEpoch, TopicPartition};
 use klamm::zk::paths::{self, TopicPath};
 use klamm::zk::znode;
 
+use crate::world::KLAMM;
 use crate::zookeeper::Znode;
 
 /// Who wrote.
@@ -139,7 +140,9 @@ impl States {
             return Some("another leader under the same leader epoch");
         }
         let is_elected = now.leader != was.leader && now.leader().is_some();
-        if is_elected && !was.isr.contains(now.leader) {
+        // A klamm never fetches: where klamms alone were in sync, nothing was ever committed.
+        let was_anybody = was.isr.iter().any(|id| id.0 < KLAMM);
+        if is_elected && was_anybody && !was.isr.contains(now.leader) {
             let unclean = self.unclean.entry(at.clone()).or_default();
             unclean.insert(now.leader_epoch);
             if !may_be_unclean {
