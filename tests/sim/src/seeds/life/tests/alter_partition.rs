@@ -269,6 +269,21 @@ fn a_late_answer_is_no_news_to_a_leader_that_was_told_anew() {
 }
 
 #[test]
+fn a_late_grant_to_a_leader_that_wishes_for_the_same_again_is_no_news() {
+    for release in ["2.7", "2.8"] {
+        let mut small = wishing(release);
+        let late = small.last_asked().partitions[0].clone();
+        let late = small.granted(1, late);
+        small.elect("t-0", 1, &[1, 2], 1, ALL);
+        small.tick(ALL);
+        small.answer(1, Some(Answer::AlterPartition(Ok(vec![late]))));
+        let known = small.broker(1, |b| b.replicas[&partition("t-0")].clone());
+        assert_eq!(known.isr, BrokerIds::from([1, 2]), "{release}");
+        assert_eq!(known.partition_epoch, PartitionEpoch(2), "{release}");
+    }
+}
+
+#[test]
 fn a_wish_made_while_an_older_one_is_out_is_lost_refused_or_made_again() {
     // 2.7 and 2.8 forget the older wish when they are told anew; its answer then takes the new one with it. Later ones
     // refuse themselves the new one and wish again.

@@ -51,19 +51,20 @@ fn a_new_leader_makes_followers_drop_what_it_does_not_have() {
         small.produce(1);
         small.elect("t-0", 2, &[1, 2, 3], 1, &[2, 3]);
         small.produce(2);
+        small.produce(2);
         assert_eq!(small.ids(1, "t-0"), [1, 2, 3]);
-        assert_eq!(small.ids(2, "t-0"), [1, 4]);
+        assert_eq!(small.ids(2, "t-0"), [1, 4, 5]);
         // It does not fetch under the old epoch; once it is told, it keeps what it shares.
         small.tick(&[1]);
         small.tell("t-0", &small.write("t-0", 2, &[1, 2, 3], 1), &[1]);
         small.tick(&[1, 3, 1, 3, 2]);
         for id in ALL {
-            assert_eq!(small.ids(*id, "t-0"), [1, 4], "{release}: broker {id}");
+            assert_eq!(small.ids(*id, "t-0"), [1, 4, 5], "{release}: broker {id}");
         }
         // It had not heard that record 1 was committed, and finds so itself.
         let said = small.around.acknowledged.iter();
         let said: Vec<(i32, u64)> = said.map(|(by, record)| (by.0, record.id)).collect();
-        assert_eq!(said, [(1, 1), (2, 1), (2, 4)], "{release}");
+        assert_eq!(said, [(1, 1), (2, 1), (2, 4), (2, 5)], "{release}");
     }
 }
 
@@ -100,6 +101,31 @@ fn a_leader_that_is_alone_in_sync_acknowledges_at_once() {
     small.elect("t-0", 1, &[1], 0, &[1]);
     small.produce(1);
     assert_eq!(small.acknowledged(), [1]);
+}
+
+#[test]
+fn a_leader_waits_for_a_live_follower_that_is_close_behind_though_not_in_sync() {
+    for (release, is_live, waits) in [
+        ("2.4", true, true),
+        ("2.4", false, true),
+        ("3.9", true, true),
+        ("3.9", false, false),
+    ] {
+        let mut small = small(release, "2.4");
+        small.elect("t-0", 1, &[1], 0, &[1, 2]);
+        // Without a session nobody is let in.
+        small.around.sessions.remove(&BrokerId(1));
+        small.tick(&[1, 2]);
+        if !is_live {
+            small.broker(1, |broker| broker.alive.remove(&BrokerId(2)));
+        }
+        small.produce(1);
+        assert_eq!(small.acknowledged().is_empty(), waits, "{release}");
+        small.pass(LAG_MS, &[1]);
+        assert_eq!(small.acknowledged().is_empty(), waits, "{release}");
+        small.pass(100, &[1]);
+        assert_eq!(small.acknowledged(), [1], "{release}");
+    }
 }
 
 #[test]
