@@ -40,9 +40,11 @@ pub trait Surroundings {
     /// Sends an AlterPartition to the controller that the broker knows of. `false`: it knows of none.
     ///
     /// `true`: the answer comes through [`Life::isr_answered`], once, also where the connection is lost. One to a process
-    /// that has died since must not come any more.
+    /// that has died since must not come any more. A broker does not wait for ever: after 30 s it takes the connection for
+    /// lost (`controller.socket.timeout.ms`), which is for the surroundings to say.
     fn ask_isr(&mut self, broker: BrokerId, request: AlterPartitionRequest) -> bool;
-    /// A record was acknowledged to its producer: the leader's high watermark has passed it.
+    /// A record was acknowledged to its producer: the leader's high watermark has passed it. A later leader that had not
+    /// heard of it yet says so again.
     fn acknowledged(&mut self, broker: BrokerId, partition: &TopicPartition, record: Record);
     /// Whether a follower's requests reach a leader.
     fn reaches(&self, follower: BrokerId, leader: BrokerId) -> bool {
