@@ -16,6 +16,15 @@ use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{BrokerId, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
+/// Whether any of some topics is to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marked {
+    /// At least one.
+    Some,
+    /// Not one.
+    None,
+}
+
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// `/admin/delete_topics` has other children, or may have.
     pub(super) async fn process_topic_deletion(&mut self) -> Result<(), ZkFault> {
@@ -43,6 +52,29 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.queue_for_deletion(topic);
         }
         self.resume_deletions().await
+    }
+
+    /// Topics that have just become known, and were to be deleted before: one whose node could not be read has waited for
+    /// that, and some of its logs may be gone. They are never led.
+    pub(super) async fn queue_marked(&mut self, taken_in: &[TopicName]) -> Result<Marked, ZkFault> {
+        let mut known = taken_in
+            .iter()
+            .filter(|topic| self.context.topic(topic).is_some());
+        if !self.settings.delete_topic_enable || known.next().is_none() {
+            return Ok(Marked::None);
+        }
+        let marked = self.ports.zk.topic_deletions().await?;
+        let known: Vec<TopicName> = marked
+            .into_iter()
+            .filter(|topic| taken_in.contains(topic) && self.context.topic(topic).is_some())
+            .collect();
+        for topic in &known {
+            self.context.queue_for_deletion(topic);
+        }
+        Ok(match known.is_empty() {
+            true => Marked::None,
+            false => Marked::Some,
+        })
     }
 
     /// What `/admin/delete_topics` asked of former controllers. No topic in it gets a leader from now on; the deletions

@@ -5,6 +5,7 @@
 
 use tracing::{info, warn};
 
+use super::deletion::Marked;
 use super::{KafkaController, log};
 use crate::effect::{Read, TopicZnode, ZkOutcome, ZkWrite};
 use crate::machine::membership;
@@ -35,8 +36,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for topic in &diff.gone {
             self.context.remove_topic(topic);
         }
-        let new = self.take_in_topics(diff.new, Unknown::AreNew).await?;
+        let new = self
+            .take_in_topics(diff.new.clone(), Unknown::AreNew)
+            .await?;
+        let marked = self.queue_marked(&diff.new).await?;
         self.on_new_partition_creation(new).await?;
+        if marked == Marked::Some {
+            self.resume_deletions().await?;
+        }
         self.move_off_klamms().await
     }
 
@@ -47,13 +54,23 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     ) -> Result<(), ZkFault> {
         // One that isn't known yet could not be read before, or its appearance is still in the queue.
         let legal = topics.iter().filter(|topic| topic.is_legal());
+        let unknown: Vec<TopicName> = legal
+            .clone()
+            .filter(|topic| self.context.topic(topic).is_none())
+            .cloned()
+            .collect();
         let new = self
             .take_in_topics(legal.cloned().collect(), Unknown::AreNew)
             .await?;
         if !new.is_empty() {
             info!(target: log::CONTROLLER, "New partitions: {} (first {})", new.len(), new[0]);
         }
-        self.on_new_partition_creation(new).await
+        let marked = self.queue_marked(&unknown).await?;
+        self.on_new_partition_creation(new).await?;
+        if marked == Marked::Some {
+            self.resume_deletions().await?;
+        }
+        Ok(())
     }
 
     /// The topics' names, strange ones left out.
@@ -279,7 +296,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         again
     }
 
-    /// New → led: partitions and replicas go through the same four steps as upstream.
+    /// New → led: partitions and replicas go through the same four steps as upstream. Those of a topic that is to be deleted
+    /// stay new: some of their logs may be gone already.
     pub(super) async fn on_new_partition_creation(
         &mut self,
         partitions: Vec<TopicPartition>,
@@ -302,6 +320,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             &mut batch,
         );
         self.log_refused(&refused);
+        let mut partitions = partitions;
+        partitions.retain(|partition| !self.context.is_queued_for_deletion(&partition.topic));
+        if partitions.is_empty() {
+            return Ok(());
+        }
+        let replicas = self.replicas_of(&partitions);
         // A refusal here leaves them new, and the next trigger leads them.
         let strategy = self.offline_election().await?;
         let ask = OnlineChange::new(partitions, strategy);

@@ -14,6 +14,9 @@ use crate::broker::Process;
 /// How long a calm world may take to come to rest: several sweeps of the whole state.
 const PATIENCE_MS: u64 = 400_000;
 
+/// How long an old broker may wait for an answer before somebody restarts it.
+const WEDGED_MS: u64 = 60_000;
+
 /// How often it is looked at.
 const LOOK_MS: u64 = 2_000;
 
@@ -66,6 +69,9 @@ impl Simulator {
         let mut quiet_looks = 0;
         loop {
             self.run_until(self.now_ms() + LOOK_MS);
+            if self.now_ms() + PATIENCE_MS > until_ms + WEDGED_MS {
+                self.restart_wedged_brokers();
+            }
             let mut unrest = self.unrest();
             if unrest.is_empty() {
                 let Simulator { checks, world, .. } = self;
@@ -78,6 +84,18 @@ impl Simulator {
             };
             if quiet_looks == 3 || self.now_ms() >= until_ms {
                 return unrest;
+            }
+        }
+    }
+
+    /// Old brokers may wait for ever for an answer that they have had; an operator finds that out, and restarts them.
+    fn restart_wedged_brokers(&mut self) {
+        for broker in self.climate.brokers.clone() {
+            let life = self.life.as_ref();
+            if life.is_some_and(|l| l.is_wedged(&self.world.cluster, BrokerId(broker.id))) {
+                self.trace.count("old brokers that waited for ever");
+                self.world.kill(broker.id);
+                self.start_broker(broker.id);
             }
         }
     }

@@ -26,7 +26,7 @@ use crate::chance::{Chance, Rate, Span};
 use crate::replica_log::Record;
 use crate::zookeeper::ZkSession;
 use leading::IsrChange;
-use memory::{Known, Memory, Role};
+use memory::{FIRST_WITH_STEADY_WISHES, Known, Memory, Role};
 
 /// Leaders wait for, and let in, live brokers alone from here on (KIP-841).
 const RELEASE_3_3: InterBrokerProtocol = InterBrokerProtocol::new(3, 3, 0);
@@ -178,6 +178,22 @@ impl Life {
             && memory.notices.is_empty()
             && memory.unread.is_none()
             && memory.partitions.values().all(is_sure)
+    }
+
+    /// Whether a broker up to 3.0 waits for an answer that it has had: it took the refusal of an older wish for that of a new
+    /// one which is the same set, and changes nothing more until it is told to lead anew.
+    pub fn is_wedged(&self, cluster: &Cluster, id: BrokerId) -> bool {
+        let Some(Some(memory)) = self.memories.get(&id) else {
+            return false;
+        };
+        let is_old = |broker: &SimBroker| broker.release < FIRST_WITH_STEADY_WISHES;
+        let waits = |(partition, known): (&TopicPartition, &Known)| match &known.role {
+            Role::Leads(leading) => {
+                matches!(leading.change, IsrChange::Pending(_)) && !memory.asker.has(partition)
+            }
+            Role::Follows(_) => false,
+        };
+        cluster.borrow().get(&id).is_some_and(is_old) && memory.partitions.iter().any(waits)
     }
 
     /// A running broker takes in what it was ordered since. `false`: it doesn't run.

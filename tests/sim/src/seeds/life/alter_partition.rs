@@ -70,6 +70,12 @@ impl Asker {
         self.unsent.remove(partition);
     }
 
+    /// Whether a wish of a partition waits for an answer.
+    pub(super) fn has(&self, partition: &TopicPartition) -> bool {
+        let flight = self.flight.iter().flat_map(|flight| &flight.wishes);
+        self.unsent.contains_key(partition) || flight.into_iter().any(|(of, ..)| of == partition)
+    }
+
     /// Whether nothing waits for an answer.
     pub(super) fn is_empty(&self) -> bool {
         self.unsent.is_empty() && self.flight.is_none()

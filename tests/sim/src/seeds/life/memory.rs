@@ -15,7 +15,7 @@ use crate::broker::SimBroker;
 
 /// Before it, leaders forget an unanswered wish when they are told to lead or follow anew; from it on they refuse
 /// themselves another one until it is answered.
-const FIRST_WITH_STEADY_WISHES: InterBrokerProtocol = InterBrokerProtocol::new(3, 0, 0);
+pub(super) const FIRST_WITH_STEADY_WISHES: InterBrokerProtocol = InterBrokerProtocol::new(3, 0, 0);
 
 /// The memory of one process.
 #[derive(Debug)]
