@@ -71,10 +71,25 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for topic in &known {
             self.context.queue_for_deletion(topic);
         }
+        self.take_in_last_states(&known).await?;
         Ok(match known.is_empty() {
             true => Marked::None,
             false => Marked::Some,
         })
+    }
+
+    /// Brokers are told that a partition is deleted only where it was ever led.
+    async fn take_in_last_states(&mut self, topics: &[TopicName]) -> Result<(), ZkFault> {
+        let mut partitions = Vec::new();
+        for name in topics {
+            let topic = self.context.topic(name);
+            let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys());
+            partitions.extend(indexes.map(|index| TopicPartition::new(name, *index)));
+        }
+        match partitions.is_empty() {
+            true => Ok(()),
+            false => self.take_in_leaderships(&partitions).await,
+        }
     }
 
     /// What `/admin/delete_topics` asked of former controllers. No topic in it gets a leader from now on; the deletions

@@ -145,7 +145,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .iter()
             .flat_map(|intake| intake.new.iter().map(|(partition, _)| partition.clone()))
             .collect();
-        let reads = self.ports.zk.partition_states(&partitions).await?;
+        self.take_in_leaderships(&partitions).await
+    }
+
+    /// What the states of partitions hold, where they have one.
+    pub(super) async fn take_in_leaderships(
+        &mut self,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ZkFault> {
+        let reads = self.ports.zk.partition_states(partitions).await?;
         for (partition, read) in partitions.iter().zip(reads) {
             match read {
                 Read::Found(state) => self.context.put_leadership(partition, state.into()),

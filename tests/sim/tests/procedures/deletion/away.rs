@@ -110,3 +110,35 @@ fn a_deletion_that_broke_off_before_all_went_down_is_finished_when_all_is_up() {
         world.assert_converged();
     }
 }
+
+#[test]
+fn a_half_deleted_topic_is_not_led_again_when_its_node_can_be_read_again() {
+    let mut world = led();
+    world.pause(2);
+    mark(&world, "t");
+    world.settle();
+    assert!(!has_log(&world, 1, "t-0") && has_log(&world, 2, "t-0"));
+    let path = "/brokers/topics/t";
+    let content = world.zookeeper.look(path).unwrap().data().to_vec();
+    world.zookeeper.poke(path, b"{");
+    world.klamm().kill();
+    world.klamm().expire_session();
+    world.start_klamm();
+    // Broker 2 doesn't answer the survey.
+    world.advance(6_000);
+    assert!(world.klamm().is_active());
+    world.told();
+    world.zookeeper.poke(path, &content);
+    world.settle();
+    assert!(world.led_by("t-0").starts_with("leader -1 "));
+    let orders: Vec<String> = world
+        .told()
+        .into_iter()
+        .filter(|line| line.starts_with('L') && line.contains("t-"))
+        .collect();
+    assert_eq!(orders, [""; 0]);
+    assert!(!has_log(&world, 1, "t-0"));
+    world.resume(2);
+    world.settle();
+    assert_eq!(traces(&world, "t"), [""; 0]);
+}
