@@ -16,15 +16,6 @@ use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{BrokerId, Replica, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
-/// Whether any of some topics is to be deleted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Marked {
-    /// At least one.
-    Some,
-    /// Not one.
-    None,
-}
-
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// `/admin/delete_topics` has other children, or may have.
     pub(super) async fn process_topic_deletion(&mut self) -> Result<(), ZkFault> {
@@ -54,32 +45,36 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.resume_deletions().await
     }
 
-    /// Topics that have just become known, and were to be deleted before: one whose node could not be read has waited for
-    /// that, and some of its logs may be gone. They are never led.
-    pub(super) async fn queue_marked(&mut self, taken_in: &[TopicName]) -> Result<Marked, ZkFault> {
-        let mut known = taken_in
-            .iter()
-            .filter(|topic| self.context.topic(topic).is_some());
-        if !self.settings.delete_topic_enable || known.next().is_none() {
-            return Ok(Marked::None);
+    /// Those of `topics` that somebody has asked to delete.
+    pub(super) async fn marked_among(
+        &mut self,
+        topics: &[TopicName],
+    ) -> Result<Vec<TopicName>, ZkFault> {
+        if topics.is_empty() || !self.settings.delete_topic_enable {
+            return Ok(Vec::new());
         }
         let marked = self.ports.zk.topic_deletions().await?;
-        let known: Vec<TopicName> = marked
-            .into_iter()
-            .filter(|topic| taken_in.contains(topic) && self.context.topic(topic).is_some())
+        let is_among = |topic: &TopicName| topics.contains(topic);
+        Ok(marked.into_iter().filter(is_among).collect())
+    }
+
+    /// Queues topics that have just become known: they are never led, some of their logs may be gone. Whether any has.
+    pub(super) fn queue_taken_in(&mut self, marked: &[TopicName]) -> bool {
+        let known: Vec<&TopicName> = marked
+            .iter()
+            .filter(|topic| self.context.topic(topic).is_some())
             .collect();
         for topic in &known {
             self.context.queue_for_deletion(topic);
         }
-        self.take_in_last_states(&known).await?;
-        Ok(match known.is_empty() {
-            true => Marked::None,
-            false => Marked::Some,
-        })
+        !known.is_empty()
     }
 
     /// Brokers are told that a partition is deleted only where it was ever led.
-    async fn take_in_last_states(&mut self, topics: &[TopicName]) -> Result<(), ZkFault> {
+    pub(super) async fn take_in_last_states(
+        &mut self,
+        topics: &[TopicName],
+    ) -> Result<(), ZkFault> {
         let mut partitions = Vec::new();
         for name in topics {
             let topic = self.context.topic(name);

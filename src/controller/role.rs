@@ -56,6 +56,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             {
                 Intent::Keep => return Ok(None),
                 Intent::WaitUntil { at_ms } => {
+                    self.leave_no_registration(&view).await?;
                     self.stand_by(&format!(
                         "the role was lost; trying for it again in {} ms",
                         at_ms - now_ms
@@ -65,6 +66,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 }
                 Intent::StandBy(why) => {
                     self.leave_no_empty_office(&view, &why).await?;
+                    self.leave_no_registration(&view).await?;
                     return Ok(self.stand_by_for(why));
                 }
                 Intent::Take if now_ms < self.hold_off_until_ms => {
@@ -127,6 +129,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 info!(target: log::CONTROLLER, "giving the role back: {why}");
                 self.ports.zk.release_role(&epoch).await
             }
+            _ => Ok(()),
+        }
+    }
+
+    /// `/brokers/ids/N` went with the role, unless ZooKeeper refused that: a node that nobody serves looks like a broker to
+    /// all others.
+    async fn leave_no_registration(&mut self, view: &RoleView) -> Result<(), ZkFault> {
+        match view.own_registration {
+            Some(_) if self.context.term().is_none() => self.ports.zk.drop_registration().await,
             _ => Ok(()),
         }
     }

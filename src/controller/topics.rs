@@ -5,7 +5,6 @@
 
 use tracing::{info, warn};
 
-use super::deletion::Marked;
 use super::{KafkaController, log};
 use crate::effect::{Read, TopicZnode, ZkOutcome, ZkWrite};
 use crate::machine::membership;
@@ -36,14 +35,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for topic in &diff.gone {
             self.context.remove_topic(topic);
         }
-        let new = self
-            .take_in_topics(diff.new.clone(), Unknown::AreNew)
+        self.lead_new_partitions(diff.new.clone(), &diff.new)
             .await?;
-        let marked = self.queue_marked(&diff.new).await?;
-        self.on_new_partition_creation(new).await?;
-        if marked == Marked::Some {
-            self.resume_deletions().await?;
-        }
         self.move_off_klamms().await
     }
 
@@ -59,15 +52,27 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .filter(|topic| self.context.topic(topic).is_none())
             .cloned()
             .collect();
-        let new = self
-            .take_in_topics(legal.cloned().collect(), Unknown::AreNew)
-            .await?;
-        if !new.is_empty() {
-            info!(target: log::CONTROLLER, "New partitions: {} (first {})", new.len(), new[0]);
+        self.lead_new_partitions(legal.cloned().collect(), &unknown)
+            .await
+    }
+
+    /// Takes in what topics' nodes assign, and leads what is new. Of the topics that were unknown until now, those that are
+    /// to be deleted are deleted instead: one whose node could not be read has waited for that.
+    async fn lead_new_partitions(
+        &mut self,
+        topics: Vec<TopicName>,
+        unknown: &[TopicName],
+    ) -> Result<(), ZkFault> {
+        // Read first: what fails then has changed nothing yet.
+        let marked = self.marked_among(unknown).await?;
+        let new = self.take_in_topics(topics, Unknown::AreNew).await?;
+        if let Some(first) = new.first() {
+            info!(target: log::CONTROLLER, "New partitions: {} (first {first})", new.len());
         }
-        let marked = self.queue_marked(&unknown).await?;
+        let is_doomed = self.queue_taken_in(&marked);
         self.on_new_partition_creation(new).await?;
-        if marked == Marked::Some {
+        if is_doomed {
+            self.take_in_last_states(&marked).await?;
             self.resume_deletions().await?;
         }
         Ok(())
