@@ -23,8 +23,9 @@ macro_rules! planted {
     };
 }
 
-/// No fault is ever planted here.
+/// No fault is ever planted here. Debug information names the place of use alone.
 #[cfg(not(feature = "planted"))]
+#[collapse_debuginfo(yes)]
 macro_rules! planted {
     ($fault:ident) => {
         false

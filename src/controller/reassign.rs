@@ -184,11 +184,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         rest: BTreeMap<TopicPartition, BrokerIds>,
     ) -> Result<bool, ZkFault> {
         let partitions: BTreeSet<TopicPartition> = rest.keys().cloned().collect();
-        let is_as_it_was = !rest.is_empty() && rest == node.targets && node.broken.is_empty();
-        if is_as_it_was || planted!(KeepReassignmentNode) {
+        if !rest.is_empty() && rest == node.targets && node.broken.is_empty() {
             self.reassignment_node = partitions;
             return Ok(true);
         }
+        planted!(KeepReassignmentNode => {
+            self.reassignment_node.extend(node.targets.keys().cloned());
+            return Ok(true);
+        });
         let expected = node.version;
         let write = if rest.is_empty() {
             let czxid = node.czxid;
