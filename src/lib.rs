@@ -17,6 +17,10 @@ pub mod event;
 pub mod machine;
 pub mod model;
 pub mod observe;
+#[cfg(not(feature = "planted"))]
+mod planted;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod port;
 pub mod runtime;
 pub mod state;

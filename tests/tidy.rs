@@ -68,6 +68,33 @@ fn the_source_keeps_every_rule() {
     );
 }
 
+/// The compiler would not miss a fault that nothing deviates by, and no simulator could find it.
+#[test]
+fn every_fault_that_can_be_planted_has_its_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let room = std::fs::read_to_string(root.join("src/planted.rs")).unwrap();
+    let (_, list) = room.split_once("    faults! {\n").unwrap();
+    let (list, _) = list.split_once("\n    }\n").unwrap();
+    let names: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','))
+        .filter(|line| !line.starts_with('/'))
+        .collect();
+    let mut sources = Vec::new();
+    read_sources(&root.join("src"), "", &mut sources);
+    let is_used = |name: &str| {
+        let uses = [" ", ")", ","].map(|next| format!("planted!({name}{next}"));
+        sources.iter().any(|source| {
+            let text: String = source.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = text.replace("( ", "(");
+            uses.iter().any(|one| text.contains(one))
+        })
+    };
+    let unused: Vec<&&str> = names.iter().filter(|name| !is_used(name)).collect();
+    assert!(names.len() >= 20, "{names:?}");
+    assert!(unused.is_empty(), "planted nowhere: {unused:?}");
+}
+
 /// Reads every `.rs` file below `root`/`folder`, build output and hidden folders left out.
 fn read_sources(root: &Path, folder: &str, into: &mut Vec<Source>) {
     let mut entries: Vec<_> = std::fs::read_dir(root.join(folder))
@@ -299,6 +326,23 @@ const BANS: &[Ban] = &[
                 )
         },
         why: "JSON is known in src/zk/znode.rs, src/observe and src/decode/json.rs only",
+    },
+    Ban {
+        rule: "planted",
+        paths: &["crate::planted"],
+        applies: |path| {
+            path.starts_with("src/")
+                && !is_below(
+                    path,
+                    &[
+                        "src/machine/",
+                        "src/state/",
+                        "src/controller/",
+                        "src/planted.rs",
+                    ],
+                )
+        },
+        why: "faults are planted where decisions are made and carried out, and nowhere else",
     },
 ];
 

@@ -17,6 +17,7 @@ use crate::machine::partition::{self, LocalPartitionStep};
 use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{BrokerId, BrokerRegistration, Replica, TopicName};
+use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -113,9 +114,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.send_update_metadata(&existing, &[]);
         let mut known = self.context.partitions_with_leadership();
         known.retain(|partition| !self.context.is_to_be_forgotten(&partition.topic));
-        self.send_update_metadata(&ids, &known);
+        if !planted!(SkipMetadataOfReturned) {
+            self.send_update_metadata(&ids, &known);
+        }
         // 4. They hear what they host.
-        self.probe_replicas_on(&ids);
+        if !planted!(SkipProbe) {
+            self.probe_replicas_on(&ids);
+        }
         // 5. What could not be led may be now, and so may what had nobody to be placed on.
         self.trigger_online_partition_state_change().await?;
         let unplaced: Vec<TopicName> = std::mem::take(&mut self.unplaced_topics)

@@ -12,6 +12,7 @@ use crate::machine::election::{ElectionStrategy, UncleanRule};
 use crate::machine::partition::OnlineChange;
 use crate::machine::preferred;
 use crate::model::{ApiError, KafkaError, TopicPartition};
+use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// The first look after a takeover, as upstream.
@@ -29,6 +30,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 self.elect_requested(asked.partitions).await?;
             }
         }
+        planted!(KeepPreferredNode => { return Ok(()); });
         let removal = [ZkWrite::DeletePreferredReplicaElection];
         let removed = self.ports.zk.write(&self.term()?, &removal).await?;
         if let Some(ZkOutcome::Refused(why)) = removed.first() {

@@ -9,6 +9,7 @@ use crate::effect::{Answer, Read, ReplyTo, ZkWrite};
 use crate::event::AlterPartitionRequest;
 use crate::machine::isr;
 use crate::model::{KafkaError, TopicPartition};
+use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -38,10 +39,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let outcomes = match written {
             Ok(outcomes) => outcomes,
             Err(fault) => {
-                self.answer(
-                    reply_to,
-                    Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)),
-                );
+                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                if !planted!(LeaveUnanswered) {
+                    self.answer(reply_to, Answer::AlterPartition(refusal));
+                }
                 return Err(fault);
             }
         };
@@ -67,6 +68,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if !announce.is_empty() {
             self.send_update_metadata(&brokers, &announce);
         }
+        planted!(AnswerTwice => {
+            self.answer(reply_to, Answer::AlterPartition(Ok(applied.answers.clone())));
+        });
         self.answer(reply_to, Answer::AlterPartition(Ok(applied.answers)));
         let mut changed = applied.changed;
         changed.extend(reread?);
@@ -90,7 +94,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         partitions.dedup();
         partitions.retain(|partition| self.context.partition(partition).is_some());
         debug!(target: log::CONTROLLER, "{} partitions changed their in-sync sets", partitions.len());
-        let changed = self.refresh(partitions).await?;
+        let changed = planted!(DropIsrNotices, Vec::new(), self.refresh(partitions).await?);
         let brokers = self.registered_ids();
         if !changed.is_empty() {
             self.send_update_metadata(&brokers, &changed);

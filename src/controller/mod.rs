@@ -49,6 +49,7 @@ use crate::model::{
     ApiError, BrokerId, Endpoint, InterBrokerProtocol, KafkaError, SharedSetting, SharedSettings,
     TopicName, TopicPartition,
 };
+use crate::planted::planted;
 use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
 use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
 use log::Complaints;
@@ -321,6 +322,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::BrokerChange => self.process_broker_change().await,
             ControllerEvent::BrokerModifications(id) => self.process_broker_modifications(id).await,
             ControllerEvent::TopicChange => self.process_topic_change().await.map(none),
+            ControllerEvent::PartitionModifications(_) if planted!(DeafToGrowth) => Ok(None),
             ControllerEvent::PartitionModifications(topic) => self
                 .process_partition_modifications(&[topic])
                 .await
@@ -475,12 +477,18 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             let outcomes = if writes.is_empty() {
                 Vec::new()
             } else {
+                planted!(SendBeforeCommit => {
+                    let mut early = ControllerBrokerRequestBatch::new();
+                    let imagined = crate::planted::imagined(&writes);
+                    ask.apply(&mut self.context, decision.clone(), &imagined, &mut early);
+                    self.send(early);
+                });
                 self.ports.zk.write(&self.term()?, &writes).await?
             };
             let applied = ask.apply(&mut self.context, decision, &outcomes, batch);
             self.log_changes(&applied);
             done.extend(applied.done);
-            if applied.retry.is_empty() {
+            if applied.retry.is_empty() || planted!(DropLostRace) {
                 return Ok(done);
             }
             ask = ask.again(applied.retry);
@@ -672,6 +680,7 @@ pub fn preempted_answer(event: &ControllerEvent) -> Option<(ReplyTo, Answer)> {
             *reply_to,
             Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH)),
         )),
+        ControllerEvent::AlterPartitionReceived { .. } if planted!(LeaveUnanswered) => None,
         ControllerEvent::AlterPartitionReceived { reply_to, .. } => Some((
             *reply_to,
             Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)),

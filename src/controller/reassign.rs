@@ -28,6 +28,7 @@ use crate::model::{
     ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicId, TopicName,
     TopicPartition,
 };
+use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// Leaders below IBP 2.7 change in-sync sets by themselves and say so seconds later: how often klamm looks meanwhile,
@@ -187,6 +188,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.reassignment_node = partitions;
             return Ok(true);
         }
+        planted!(KeepReassignmentNode => {
+            self.reassignment_node.extend(node.targets.keys().cloned());
+            return Ok(true);
+        });
         let expected = node.version;
         let write = if rest.is_empty() {
             let czxid = node.czxid;
@@ -342,6 +347,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if transitions.is_empty() {
             return Ok(());
         }
+        planted!(DeleteBeforeHandover => {
+            let mut early = ControllerBrokerRequestBatch::new();
+            let delete = crate::effect::ReplicaDisposal::Delete;
+            for replica in transitions.iter().flat_map(Transition::removed_replicas) {
+                early.add_stop_replica(&self.context, &replica, delete);
+            }
+            self.send(early);
+        });
         let led = self.change_and_send(LeaderChange::new(transitions)).await?;
         let led: BTreeSet<TopicPartition> = led.into_iter().collect();
         let led: Vec<&Transition> = transitions
@@ -644,7 +657,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// A klamm keeps no replica: where one has got into a partition that was led, a broker takes its place.
     pub(super) async fn move_off_klamms(&mut self) -> Result<(), ZkFault> {
         let partitions = reassignment::to_move_off_klamms(&self.context);
-        if partitions.is_empty() {
+        if partitions.is_empty() || planted!(SkipSanitising) {
             return Ok(());
         }
         let mut load = Load::of(&self.context);

@@ -8,6 +8,7 @@ use tracing::{info, warn};
 use super::{KafkaController, Stop, log};
 use crate::machine::candidacy::{Intent, StandingBy, Unfit, Verdict, describe};
 use crate::machine::own_broker;
+use crate::planted::planted;
 use crate::port::{BrokerSurvey, Brokers, Clock, Holder, Replies, RoleView, Taking, Zk, ZkFault};
 use crate::state::FailoverTimes;
 
@@ -111,7 +112,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if view.holder == Holder::Ourselves {
             return Ok(None);
         }
-        self.ports.zk.drop_registration().await?;
+        if !planted!(KeepRegistration) {
+            self.ports.zk.drop_registration().await?;
+        }
         Ok(None)
     }
 
@@ -265,7 +268,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         self.ports.brokers.shut_down();
         self.refuse_departures();
-        self.refuse_awaited_deletions();
+        if !planted!(KeepWaiters) {
+            self.refuse_awaited_deletions();
+        }
         self.refuse_awaited_creations();
         self.acknowledgements.forget();
         self.context.reset();

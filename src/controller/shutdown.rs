@@ -15,6 +15,7 @@ use crate::machine::replica::OfflineChange;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::shutdown::{self, ShutdownPlan};
 use crate::model::{BrokerEpoch, BrokerId, KafkaError, Replica, TopicPartition};
+use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// How long a leaving broker may take to hear that it leads no more: one that answers nothing is let go all the same.
@@ -166,7 +167,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let led = OnlineChange::new(plan.led, ElectionStrategy::ControlledShutdown);
         self.change_both_and_send(led, OfflineChange::new(followed))
             .await?;
-        let remaining = shutdown::remaining(&self.context, broker);
+        let remaining = planted!(
+            LetGoTooEarly,
+            Vec::new(),
+            shutdown::remaining(&self.context, broker)
+        );
         if !remaining.is_empty() {
             info!(
                 target: log::CONTROLLER,

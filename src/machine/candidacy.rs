@@ -10,6 +10,7 @@ use crate::effect::Incarnation;
 use crate::model::{
     BrokerId, BrokerRegistration, InterBrokerProtocol, SecurityProtocol, SharedSettings,
 };
+use crate::planted::planted;
 use crate::port::{BrokerSurvey, Holder, RoleView, SurveyOutcome};
 
 /// From whom klamm takes the role (`klamm.takeover`).
@@ -186,7 +187,7 @@ impl Candidacy {
         if is_active && view.holder == Holder::Ourselves {
             return Intent::Keep;
         }
-        if view.on_hold {
+        if view.on_hold && !planted!(LoseHold) {
             return Intent::StandBy(StandingBy::OnHold);
         }
         let waits = match &view.holder {

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::{BrokerId, BrokerIds};
+use crate::planted::planted;
 
 /// Whether an unclean election may be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +107,8 @@ pub fn offline_partition(
     is_online: impl Fn(BrokerId) -> bool,
 ) -> Result<Elected, Undecided> {
     let online: Vec<BrokerId> = assignment.iter().filter(|id| is_online(*id)).collect();
-    if let Some(leader) = online.iter().copied().find(|id| isr.contains(*id)) {
+    let is_fit = |id: &BrokerId| isr.contains(*id) || planted!(ElectOutOfSync);
+    if let Some(leader) = online.iter().copied().find(is_fit) {
         return Ok(Elected {
             leader,
             isr: retained(isr, is_online),
@@ -119,8 +121,10 @@ pub fn offline_partition(
     }
     match (online.first().copied(), unclean) {
         (None, _) => Err(Undecided::NoReplicaOnline),
-        (Some(_), UncleanElection::Forbidden) => Err(Undecided::NoInSyncReplicaOnline),
-        (Some(leader), UncleanElection::Allowed) => Ok(Elected {
+        (Some(_), UncleanElection::Forbidden) if !planted!(UncleanThoughForbidden) => {
+            Err(Undecided::NoInSyncReplicaOnline)
+        }
+        (Some(leader), _) => Ok(Elected {
             leader,
             isr: BrokerIds::from([leader.0]),
             recipients: online,

@@ -14,6 +14,7 @@ use crate::model::{
     BrokerId, BrokerIds, ControllerEpoch, KafkaError, LeaderAndIsr, LeaderEpoch,
     LeaderRecoveryState, PartitionEpoch, TopicPartition,
 };
+use crate::planted::planted;
 use crate::state::ControllerContext;
 
 /// Whether a request is heard at all.
@@ -204,7 +205,14 @@ pub fn decide(
         let verdict = match judgement {
             Ok((Judgement::Unchanged(held), _)) => Verdict::Unchanged(held),
             Ok((Judgement::Change(wanted), partition)) => {
-                let write = write(partition, item, wanted, term.epoch);
+                let expected = planted!(
+                    AcceptStaleLeader,
+                    context
+                        .leadership(&partition)
+                        .map_or(item.partition_epoch, |held| held.partition_epoch()),
+                    item.partition_epoch
+                );
+                let write = write(partition, expected, wanted, term.epoch);
                 decision.writes.push(write);
                 Verdict::Write(decision.writes.len() - 1)
             }
@@ -286,6 +294,10 @@ fn judge(
         });
     }
     if item.leader_epoch < held.leader_epoch {
+        planted!(AcceptStaleLeader => {
+            let isr = item.new_isr.clone();
+            return Ok(Judgement::Change(LeaderAndIsr { isr, ..(**held).clone() }));
+        });
         return Err(IsrRefusal::StaleLeaderEpoch(item.leader_epoch));
     }
     // Java takes the sender's word for it, and would write it down as the leader.
@@ -353,7 +365,7 @@ fn check_members(
         return Err(IsrRefusal::NotAssigned(strangers));
     }
     let not_live: BrokerIds = isr.iter().filter(|id| !context.is_live(*id)).collect();
-    if version > 0 && !not_live.is_empty() {
+    if version > 0 && !not_live.is_empty() && !planted!(AcceptDeadMember) {
         return Err(IsrRefusal::NotLive(not_live));
     }
     Ok(())
@@ -362,7 +374,7 @@ fn check_members(
 /// The write of a changed in-sync set: same leader, same leader epoch, our controller epoch.
 fn write(
     partition: TopicPartition,
-    item: &AlterPartitionItem,
+    expected: PartitionEpoch,
     wanted: LeaderAndIsr,
     controller_epoch: ControllerEpoch,
 ) -> ZkWrite {
@@ -370,7 +382,7 @@ fn write(
         partition,
         leader_and_isr: wanted,
         controller_epoch,
-        expected: item.partition_epoch,
+        expected,
     }
 }
 
@@ -396,7 +408,9 @@ pub fn apply(
                     context.put_leadership(&partition, state.clone());
                     applied.changed.push(partition.clone());
                 }
-                Err(refusal) if refusal.wants_reread() => applied.reread.push(partition.clone()),
+                Err(refusal) if refusal.wants_reread() && !planted!(ForgetReread) => {
+                    applied.reread.push(partition.clone())
+                }
                 Ok(_) | Err(_) => {}
             }
             announce.insert(partition);

@@ -10,6 +10,7 @@ use crate::effect::{Read, TopicZnode};
 use crate::model::{
     BrokerId, BrokerIds, BrokerRegistration, ReplicaAssignment, TopicName, TopicPartition,
 };
+use crate::planted::planted;
 use crate::state::ControllerContext;
 
 /// How `/brokers/ids` differs from the context. Every list is in the order of the ids.
@@ -60,7 +61,9 @@ pub fn diff_brokers(
             (Read::Missing, _) => {}
             (Read::Broken(why), _) => diff.broken.push((id, why)),
             (Read::Found(found), None) => diff.new.push(found),
-            (Read::Found(found), Some(known)) if found.epoch != known.epoch => {
+            (Read::Found(found), Some(known))
+                if found.epoch != known.epoch && !planted!(SkipBounce) =>
+            {
                 diff.bounced.push(found);
             }
             (Read::Found(found), Some(known)) if found.broker != known.broker => {
@@ -72,7 +75,7 @@ pub fn diff_brokers(
     diff.dead = context
         .live_or_shutting_down_brokers()
         .map(|known| known.broker.id)
-        .filter(|id| !registered.contains(id))
+        .filter(|id| !registered.contains(id) && !planted!(TakeDeadForLive))
         .collect();
     diff.dead.sort_unstable();
     for list in [&mut diff.new, &mut diff.bounced, &mut diff.changed] {

@@ -187,6 +187,7 @@ impl OnlineChange {
         if elected.cleanness == Cleanness::Unclean && context.protocol().has_leader_recovery() {
             next.leader_recovery_state = LeaderRecoveryState::Recovering;
         }
+        planted!(ReuseLeaderEpoch => { next.leader_epoch = current.leader_epoch; });
         Ok(Planned {
             partition: at.clone(),
             write: ZkWrite::SetState {
@@ -385,7 +386,12 @@ fn unclean_election(
         UncleanRule::Always => return Ok(UncleanElection::Allowed),
         UncleanRule::ByConfig { default } => default,
     };
-    let configured = match fetched.topic_configs.get(topic) {
+    let config = planted!(
+        UncleanForAll,
+        fetched.topic_configs.values().next(),
+        fetched.topic_configs.get(topic)
+    );
+    let configured = match config {
         Some(Read::Found(config)) => config.unclean_leader_election_enable,
         Some(Read::Missing) => None,
         Some(Read::Broken(why)) => return Err(Refusal::Broken(why.clone())),

@@ -129,7 +129,7 @@ impl OfflineChange {
         };
         let rest = retained(&current.isr, |id| !leaving.contains(&id));
         // The last members stay, or nobody could ever be elected; a klamm is worth that only where it stands alone.
-        let isr = if rest.is_empty() {
+        let isr = if rest.is_empty() && !planted!(EmptyInSyncSet) {
             let genuine = retained(&current.isr, |id| !context.klamm_ids().contains(&id));
             if genuine.is_empty() {
                 current.isr.clone()
@@ -147,7 +147,7 @@ impl OfflineChange {
                 controller_epoch: term.epoch,
                 expected: current.partition_epoch(),
             },
-            recipients: others(context, at, leaving),
+            recipients: planted!(TellLeaderAlone, vec![leader], others(context, at, leaving)),
             reason: Reason::ReplicaOffline(first),
         })
     }

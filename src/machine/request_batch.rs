@@ -171,7 +171,8 @@ impl ControllerBrokerRequestBatch {
         found: &Partition,
         state: &Committed<LeaderAndIsr>,
     ) {
-        let leadership = if context.is_to_be_forgotten(&partition.topic) {
+        let is_going = context.is_to_be_forgotten(&partition.topic);
+        let leadership = if is_going && !planted!(ForgetDuringDelete) {
             AnnouncedLeadership::DuringDelete(state.clone())
         } else {
             AnnouncedLeadership::Committed(state.clone())

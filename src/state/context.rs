@@ -17,6 +17,7 @@ use crate::model::{
     Broker, BrokerId, BrokerIds, BrokerRegistration, InterBrokerProtocol, LeaderAndIsr, Replica,
     ReplicaAssignment, TopicId, TopicName, TopicPartition,
 };
+use crate::planted::planted;
 
 /// The controller's whole memory.
 #[derive(Debug)]
@@ -69,6 +70,10 @@ impl ControllerContext {
     /// process and of its kind stays: our own entry, the klamms' ids, the last known protocol, the count of unclean
     /// elections.
     pub fn reset(&mut self) {
+        planted!(KeepContext => {
+            self.term = None;
+            return;
+        });
         *self = ControllerContext {
             protocol: self.protocol,
             klamm_ids: std::mem::take(&mut self.klamm_ids),
@@ -236,7 +241,7 @@ impl ControllerContext {
 
     fn is_on_offline_dir(&self, id: BrokerId, partition: &TopicPartition) -> bool {
         let marked = self.offline_dirs.get(&id);
-        marked.is_some_and(|marked| marked.contains(partition))
+        marked.is_some_and(|marked| marked.contains(partition)) && !planted!(IgnoreFailedDirs)
     }
 
     // --- topics
@@ -288,7 +293,9 @@ impl ControllerContext {
             self.forget_topic_id(name, topic.id);
             for (index, partition) in topic.partitions.iter() {
                 let tally = Tally::of(partition, standing, &self.klamm_ids);
-                self.tally.subtract(tally);
+                if !planted!(MiscountRemoved) {
+                    self.tally.subtract(tally);
+                }
                 let at = TopicPartition::new(name, *index);
                 self.indexes.remove(&at, partition);
                 self.reassignments.set(&at, None);

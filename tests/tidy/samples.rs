@@ -234,6 +234,26 @@ fn left_overs_are_found_wherever_they_are() {
 }
 
 #[test]
+fn faults_are_planted_where_decisions_are_made_and_carried_out() {
+    for body in [
+        "use crate::planted::planted;",
+        "fn f() { crate::planted::plant(None); }",
+        "use crate::{model, planted};",
+    ] {
+        for place in ["src/zk/write.rs", "src/runtime/mod.rs", "src/model/ids.rs"] {
+            bad(place, body, "planted");
+        }
+    }
+    for place in [
+        "src/machine/isr.rs",
+        "src/state/context.rs",
+        "src/controller/mod.rs",
+    ] {
+        good(place, "use crate::planted::planted;");
+    }
+}
+
+#[test]
 fn tests_observe_and_do_not_sleep() {
     for body in [
         "fn f() { std::thread::sleep(d); }",
