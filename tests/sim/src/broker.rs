@@ -218,6 +218,13 @@ impl SimBroker {
         self.repaired.append(&mut self.lost);
     }
 
+    /// A replica's folder is removed by hand.
+    pub fn forget_log(&mut self, partition: &TopicPartition) {
+        self.logs.remove(partition);
+        self.disk.remove(partition);
+        self.replicas.remove(partition);
+    }
+
     /// Does what a request says, and answers it.
     pub fn handle(&mut self, request: &Request) -> Reply {
         let gate = self.gate(request);

@@ -129,6 +129,31 @@ impl Simulator {
         // Whoever starts it again has repaired its disks.
         self.world.broker_mut(id, SimBroker::repair_log_dir);
         self.world.start_broker(id);
+        self.remove_stray_logs(id);
+    }
+
+    /// A replica that left while its broker was away keeps its folder there, under the Java controller too; an operator
+    /// removes it. Under another topic id it would keep a new replica out for ever.
+    fn remove_stray_logs(&mut self, id: i32) {
+        for (at, topic_id) in self.world.broker(id, |broker| broker.logs.clone()) {
+            let topic = self.world.readable_topic(at.topic.as_str());
+            let Some(topic) = topic else {
+                // Nobody can tell what is assigned there.
+                let path = paths::topic(&at.topic);
+                if self.world.zookeeper.look(&path).is_none() {
+                    self.world.broker_mut(id, |broker| broker.forget_log(&at));
+                }
+                continue;
+            };
+            let is_same =
+                topic_id.is_none() || topic.topic_id.is_none() || topic_id == topic.topic_id;
+            let assignment = topic.partitions.get(&at.partition);
+            let is_assigned =
+                assignment.is_some_and(|assignment| assignment.replicas.contains(BrokerId(id)));
+            if !(is_same && is_assigned) {
+                self.world.broker_mut(id, |broker| broker.forget_log(&at));
+            }
+        }
     }
 
     pub(super) fn resume_broker(&mut self, id: i32) {
@@ -161,6 +186,7 @@ impl Simulator {
             .broker(id, |broker| broker.process == Process::Running);
         if runs && !self.world.is_registered(id) {
             self.world.register_again(id);
+            self.remove_stray_logs(id);
         }
     }
 

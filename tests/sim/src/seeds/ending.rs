@@ -107,6 +107,7 @@ impl Simulator {
         self.check_admin_nodes(&mut found);
         self.check_topics(&mut found);
         found.extend(self.world.differences(&[]));
+        self.check_logs(&mut found);
         self.check_klamms(&mut found);
         found
     }
@@ -182,6 +183,26 @@ impl Simulator {
                     if leader.is_none_or(|leader| !assignment.replicas.contains(leader)) {
                         found.push(format!("{at} is not led by a replica: {state:?}"));
                     }
+                }
+            }
+        }
+    }
+
+    /// No broker keeps the log of a replica that it isn't assigned.
+    fn check_logs(&self, found: &mut Vec<String>) {
+        for broker in &self.climate.brokers {
+            for at in self
+                .world
+                .broker(broker.id, |broker| broker.logs.clone())
+                .keys()
+            {
+                let topic = self.world.readable_topic(at.topic.as_str());
+                let assignment =
+                    topic.and_then(|topic| topic.partitions.get(&at.partition).cloned());
+                let is_assigned = assignment
+                    .is_some_and(|assignment| assignment.replicas.contains(BrokerId(broker.id)));
+                if !is_assigned && !self.checks.is_beyond(BrokerId(broker.id), at) {
+                    found.push(format!("broker {} keeps the log of {at}", broker.id));
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 pub mod records;
 mod states;
+mod strays;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,7 @@ use crate::zookeeper::{SessionId, Transaction};
 
 use records::{Leadership, Records};
 use states::{Author, States};
+use strays::Strays;
 
 /// See the file's comment.
 #[derive(Debug, Default)]
@@ -28,6 +30,7 @@ pub struct Checks {
     terms: BTreeMap<i32, (BrokerId, SessionId)>,
     epoch: i32,
     states: States,
+    strays: Strays,
     /// Topics that may have had unclean leaders at some time.
     unclean: BTreeSet<TopicName>,
     unclean_by_default: bool,
@@ -119,6 +122,11 @@ impl Checks {
         }
     }
 
+    /// Whether the controller in office can't know of a log that a move left behind.
+    pub fn is_beyond(&self, broker: BrokerId, at: &TopicPartition) -> bool {
+        self.strays.is_beyond(broker, at, self.epoch)
+    }
+
     /// How many records were acknowledged.
     pub fn records(&self) -> usize {
         self.records.count()
@@ -145,6 +153,7 @@ impl Checks {
                     None => trace.line(now_ms, format_args!("{author:?} {path} gone")),
                 }
             }
+            self.strays.see(path, node.as_ref(), self.epoch);
             let Some(at) = states::partition_of(path) else {
                 continue;
             };
