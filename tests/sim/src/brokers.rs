@@ -232,14 +232,14 @@ impl Brokers for SimChannels {
         };
         let id = registration.broker.id;
         let mut record = self.record.borrow_mut();
-        record.close(id);
+        record.close(id, &self.cluster);
         record.channels.insert(id, channel);
         drop(record);
         self.ask(registration);
     }
 
     fn remove_broker(&mut self, id: BrokerId) {
-        self.record.borrow_mut().close(id);
+        self.record.borrow_mut().close(id, &self.cluster);
     }
 
     fn move_broker(&mut self, registration: &BrokerRegistration) {
@@ -294,7 +294,7 @@ impl Brokers for SimChannels {
         let mut record = self.record.borrow_mut();
         let ids: Vec<BrokerId> = record.channels.keys().copied().collect();
         for id in ids {
-            record.close(id);
+            record.close(id, &self.cluster);
         }
     }
 }

@@ -9,8 +9,8 @@ use klamm::effect::{AnnouncedLeadership, ByTopic, UpdateMetadataPartition};
 use klamm::event::ControllerEvent;
 use klamm::model::{BrokerId, TopicId, TopicName};
 
-use super::{Channel, Record, SimChannels, event_of};
-use crate::broker::{Process, Reply};
+use super::{Channel, Cluster, Record, SimChannels, event_of};
+use crate::broker::{Process, Reply, SimBroker};
 use crate::chance::{Chance, Rate, Span};
 use crate::request::{Body, Request};
 
@@ -44,6 +44,8 @@ pub(super) enum Flight {
 #[derive(Debug, Clone)]
 pub(super) struct Orphan {
     to: BrokerId,
+    /// The process that it was sent to: a connection ends with its process.
+    starts: u64,
     request: Request,
     at_ms: u64,
 }
@@ -120,9 +122,18 @@ impl SimChannels {
         record.orphans = rest;
         let mut cluster = self.cluster.borrow_mut();
         let mut taken = Vec::new();
-        for Orphan { to, request, .. } in due {
+        for orphan in due {
+            let Orphan {
+                to,
+                starts,
+                request,
+                ..
+            } = orphan;
             let broker = cluster.get_mut(&to);
-            if let Some(broker) = broker.filter(|broker| broker.process == Process::Running) {
+            let is_there = |broker: &&mut SimBroker| {
+                broker.process == Process::Running && broker.starts == starts
+            };
+            if let Some(broker) = broker.filter(is_there) {
                 let reply = broker.handle(&request);
                 taken.push((to, request, reply));
             }
@@ -221,13 +232,15 @@ enum Step {
 
 impl Record {
     /// A channel closes: what is unsent is dropped, what is on its way may arrive all the same.
-    pub(super) fn close(&mut self, id: BrokerId) {
+    pub(super) fn close(&mut self, id: BrokerId, cluster: &Cluster) {
         let Some(channel) = self.channels.remove(&id) else {
             return;
         };
         if let Some(Flight::Going { request, at_ms }) = channel.flight {
+            let cluster = cluster.borrow();
             self.orphans.push(Orphan {
                 to: id,
+                starts: cluster.get(&id).map_or(0, |broker| broker.starts),
                 request,
                 at_ms,
             });

@@ -134,7 +134,7 @@ impl Simulator {
 
     /// A replica that left while its broker was away keeps its folder there, under the Java controller too; an operator
     /// removes it. Under another topic id it would keep a new replica out for ever.
-    fn remove_stray_logs(&mut self, id: i32) {
+    pub(super) fn remove_stray_logs(&mut self, id: i32) {
         for (at, topic_id) in self.world.broker(id, |broker| broker.logs.clone()) {
             let topic = self.world.readable_topic(at.topic.as_str());
             let Some(topic) = topic else {

@@ -322,6 +322,7 @@ impl Simulator {
             climate,
             network,
             trace,
+            checks,
             ..
         } = self;
         let klamms = world.klamms.iter();
@@ -330,6 +331,7 @@ impl Simulator {
         for (what, channels) in senders.chain([rival]) {
             for (id, request, reply) in channels.travel(now_ms, &climate.network, network) {
                 trace.count(what);
+                checks.took(id, &request);
                 if trace.is_kept() {
                     let (letter, said) = (request.body.letter(), request.body.summary());
                     let epoch = request.controller_epoch;

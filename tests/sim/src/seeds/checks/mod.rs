@@ -9,12 +9,15 @@ mod strays;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use klamm::model::{BrokerId, ControllerEpoch, LeaderEpoch, TopicName, TopicPartition};
+use klamm::model::{
+    BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicName, TopicPartition,
+};
 use klamm::zk::{paths, znode};
 
 use super::trace::Trace;
 use crate::broker::{Process, SimBroker};
 use crate::replica_log::{Record, ReplicaLog};
+use crate::request::Request;
 use crate::world::World;
 use crate::zookeeper::{SessionId, Transaction};
 
@@ -31,6 +34,8 @@ pub struct Checks {
     epoch: i32,
     states: States,
     strays: Strays,
+    /// Under which controller epoch which incarnation of a broker was told something last.
+    attended: BTreeMap<BrokerId, (i32, BrokerEpoch)>,
     /// Topics that may have had unclean leaders at some time.
     unclean: BTreeSet<TopicName>,
     unclean_by_default: bool,
@@ -127,6 +132,12 @@ impl Checks {
         self.strays.is_beyond(broker, at, self.epoch)
     }
 
+    /// A broker took a request.
+    pub fn took(&mut self, broker: BrokerId, request: &Request) {
+        let told = (request.controller_epoch.0, request.broker_epoch);
+        self.attended.insert(broker, told);
+    }
+
     /// How many records were acknowledged.
     pub fn records(&self) -> usize {
         self.records.count()
@@ -153,7 +164,14 @@ impl Checks {
                     None => trace.line(now_ms, format_args!("{author:?} {path} gone")),
                 }
             }
-            self.strays.see(path, node.as_ref(), self.epoch);
+            let attended = &self.attended;
+            let is_attended = |id: BrokerId| {
+                let cluster = world.cluster.borrow();
+                let broker = cluster.get(&id);
+                broker.is_some_and(|broker| attended.get(&id) == Some(&(self.epoch, broker.epoch)))
+            };
+            self.strays
+                .see(path, node.as_ref(), self.epoch, is_attended);
             let Some(at) = states::partition_of(path) else {
                 continue;
             };

@@ -21,8 +21,15 @@ pub struct Strays {
 }
 
 impl Strays {
-    /// A topic's node was written under this controller epoch, or removed.
-    pub fn see(&mut self, path: &str, node: Option<&Znode>, epoch: i32) {
+    /// A topic's node was written under this controller epoch, or removed. `is_attended`: the controller has reached this
+    /// incarnation of the broker.
+    pub fn see(
+        &mut self,
+        path: &str,
+        node: Option<&Znode>,
+        epoch: i32,
+        is_attended: impl Fn(BrokerId) -> bool,
+    ) {
         let name = path.strip_prefix(paths::TOPICS);
         let name = name.and_then(|name| name.strip_prefix('/'));
         let Some(name) = name.filter(|name| !name.is_empty() && !name.contains('/')) else {
@@ -31,7 +38,9 @@ impl Strays {
         let topic = TopicName::new(name);
         let Some(node) = node else {
             self.assigned.remove(&topic);
-            self.left.retain(|(_, at), _| at.topic != topic);
+            // What was left behind under an earlier controller is not among what a deletion looks after.
+            self.left
+                .retain(|(_, at), left_in| at.topic != topic || *left_in < epoch);
             return;
         };
         let read = znode::decode_topic(path, node.data(), node.stat().version);
@@ -49,7 +58,13 @@ impl Strays {
             let stay = now.get(index).cloned().unwrap_or_default();
             for broker in before.difference(&stay) {
                 let at = TopicPartition::new(&topic, *index);
-                self.left.insert((*broker, at), epoch);
+                // One that has just come back is gone still for the controller: nobody tells it.
+                let left_in = if is_attended(*broker) {
+                    epoch
+                } else {
+                    epoch - 1
+                };
+                self.left.insert((*broker, at), left_in);
             }
         }
         for (index, brokers) in &now {
