@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use klamm::effect::{AnnouncedLeadership, ByTopic, UpdateMetadataPartition};
 use klamm::event::ControllerEvent;
-use klamm::model::{BrokerId, TopicId, TopicName};
+use klamm::model::{BrokerId, InterBrokerProtocol, TopicId, TopicName};
 
 use super::{Channel, Cluster, Record, SimChannels, event_of};
 use crate::broker::{Process, Reply, SimBroker};
@@ -49,6 +49,9 @@ pub(super) struct Orphan {
     request: Request,
     at_ms: u64,
 }
+
+/// The first release whose brokers know their epochs.
+const KIP_380: InterBrokerProtocol = InterBrokerProtocol::new(2, 2, 0);
 
 /// How often a request looks whether a hanging broker goes on.
 const LOOK_AGAIN_MS: u64 = 20;
@@ -236,7 +239,15 @@ impl Record {
         let Some(channel) = self.channels.remove(&id) else {
             return;
         };
-        if let Some(Flight::Going { request, at_ms }) = channel.flight {
+        // Before broker epochs nothing fences what comes late from an older connection (KAFKA-7235), under no controller.
+        let is_fenced = |request: &Request| {
+            let cluster = cluster.borrow();
+            let broker = cluster.get(&id);
+            broker.is_some_and(|broker| broker.release >= KIP_380 && request.protocol >= KIP_380)
+        };
+        if let Some(Flight::Going { request, at_ms }) = channel.flight
+            && is_fenced(&request)
+        {
             let cluster = cluster.borrow();
             self.orphans.push(Orphan {
                 to: id,
