@@ -1,0 +1,61 @@
+//! Proof that the seeded worlds see: each planted fault is found within two thousand of them, and told by what a user would
+//! suffer from.
+//!
+//! A fault that no world finds is a hole in the worlds or in the checkers; it is never a reason to take the fault out.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use klamm::planted::{Fault, plant};
+use klamm_sim_planted::seeds::play;
+use klamm_sim_planted::seeds::scenario::Scenario;
+use klamm_sim_planted::seeds::trace::Trace;
+
+/// Within so many seeds each must be found.
+const SEEDS_MAX: u64 = 2_000;
+
+/// The first seed in which a fault is found, and how.
+fn found(fault: Fault) -> Option<(u64, String)> {
+    plant(Some(fault));
+    let found = (1..=SEEDS_MAX).find_map(|seed| {
+        let failure = play(&Scenario::of(seed), Trace::default()).failure?;
+        Some((seed, failure))
+    });
+    plant(None);
+    found
+}
+
+#[test]
+fn every_planted_fault_is_found_within_two_thousand_seeds() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let next = AtomicUsize::new(0);
+    let find_some = || {
+        let mut lines = Vec::new();
+        let mut missed = Vec::new();
+        while let Some(fault) = Fault::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match found(*fault) {
+                Some((seed, how)) => {
+                    let words: Vec<&str> = how.lines().take(2).collect();
+                    let words: String = words.join(" ").chars().take(150).collect();
+                    lines.push(format!("{fault:?}: seed {seed}: {words}"));
+                }
+                None => missed.push(format!("{fault:?}: {}", fault.about())),
+            }
+        }
+        (lines, missed)
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (mut lines, mut missed) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        let finders: Vec<_> = (0..threads).map(|_| scope.spawn(find_some)).collect();
+        for finder in finders {
+            let (found, not_found) = finder.join().expect("a finder catches what a world throws");
+            lines.extend(found);
+            missed.extend(not_found);
+        }
+    });
+    lines.sort();
+    println!("{}", lines.join("\n"));
+    assert_eq!(lines.len() + missed.len(), Fault::ALL.len());
+    assert!(Fault::ALL.len() >= 20);
+    assert!(missed.is_empty(), "not found: {missed:#?}");
+}
