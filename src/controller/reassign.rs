@@ -57,13 +57,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>>,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        let outcome = if self.context.term().is_some() && self.is_loaded {
-            self.alter_partition_reassignments(targets).await
-        } else {
-            let answer = Answer::AlterPartitionReassignments(Err(KafkaError::NOT_CONTROLLER));
-            self.answer(reply_to, answer);
-            return Ok(());
-        };
+        let outcome = self.alter_partition_reassignments(targets).await;
         let answer = match &outcome {
             Ok(results) => Ok(results.clone()),
             Err(ZkFault::Fenced | ZkFault::SessionLost) => Err(KafkaError::NOT_CONTROLLER),
@@ -104,21 +98,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         partitions: Option<Vec<TopicPartition>>,
         reply_to: ReplyTo,
     ) {
-        let answer = if self.context.term().is_some() && self.is_loaded {
-            let moving = self.context.partitions_being_reassigned();
-            let asked: BTreeSet<TopicPartition> = match partitions {
-                Some(asked) => asked.into_iter().filter(|at| moving.contains(at)).collect(),
-                None => moving.clone(),
-            };
-            let assignment = |at: TopicPartition| {
-                let assignment = self.context.partition(&at)?.assignment.clone();
-                Some((at, assignment))
-            };
-            Ok(asked.into_iter().filter_map(assignment).collect())
-        } else {
-            Err(KafkaError::NOT_CONTROLLER)
+        let moving = self.context.partitions_being_reassigned();
+        let asked: BTreeSet<TopicPartition> = match partitions {
+            Some(asked) => asked.into_iter().filter(|at| moving.contains(at)).collect(),
+            None => moving.clone(),
         };
-        self.answer(reply_to, Answer::ListPartitionReassignments(answer));
+        let assignment = |at: TopicPartition| {
+            let assignment = self.context.partition(&at)?.assignment.clone();
+            Some((at, assignment))
+        };
+        let found = asked.into_iter().filter_map(assignment).collect();
+        self.answer(reply_to, Answer::ListPartitionReassignments(Ok(found)));
     }
 
     /// `/admin/reassign_partitions` was created, changed or removed, or some of it is done: begins what is new in it,
