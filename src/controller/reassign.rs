@@ -303,7 +303,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let transitions = reassignment::transitions(&self.context, &partitions, look);
         reassignment::begin(&mut self.context, &transitions);
         let mut finished = BTreeSet::new();
-        let outcome = self.carry_out(&transitions, &mut finished).await;
+        let mut stuck = BTreeMap::new();
+        let outcome = self.carry_out(&transitions, &mut finished, &mut stuck);
+        let outcome = outcome.await;
         let (done, undone): (Vec<&Transition>, Vec<&Transition>) = transitions
             .iter()
             .partition(|transition| finished.contains(&transition.partition));
@@ -311,6 +313,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if let Err(fault) = outcome {
             self.note_refused(&undone, &fault.to_string());
             return Err(fault);
+        }
+        for (at, why) in stuck {
+            self.note_waiting(&at, Waiting::ZooKeeperRefused(why));
         }
         self.look_again_at(&undone).await?;
         let done = done.into_iter();
@@ -328,11 +333,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The steps of all transitions together: leaders, in-sync sets, deletions, topics' nodes. `finished`: those that
-    /// went through all of them.
+    /// went through all of them; `stuck`: those whose topic's node could not be written, and why.
     async fn carry_out(
         &mut self,
         transitions: &[Transition],
         finished: &mut BTreeSet<TopicPartition>,
+        stuck: &mut BTreeMap<TopicPartition, String>,
     ) -> Result<(), ZkFault> {
         if transitions.is_empty() {
             return Ok(());
@@ -372,10 +378,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let changes: Vec<Wanted> = changes
             .map(|transition| (transition.partition.clone(), transition.to.clone()))
             .collect();
-        let failed = self.write_assignments(&changes).await?;
-        let (through, stuck): (Vec<&Transition>, Vec<&Transition>) = left
+        *stuck = self.write_assignments(&changes).await?;
+        let through = left
             .into_iter()
-            .partition(|transition| !failed.contains_key(&transition.partition));
+            .filter(|transition| !stuck.contains_key(&transition.partition));
+        let through: Vec<&Transition> = through.collect();
         let mut batch = ControllerBrokerRequestBatch::new();
         let refused = reassignment::start_added(&mut self.context, &through, &mut batch);
         self.log_refused(&refused);
@@ -385,10 +392,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .into_iter()
                 .map(|transition| transition.partition.clone()),
         );
-        for transition in stuck {
-            let why = failed.get(&transition.partition);
-            self.note_refused(&[transition], why.map(String::as_str).unwrap_or_default());
-        }
         Ok(())
     }
 
