@@ -287,3 +287,34 @@ fn a_takeover_that_fails_and_can_give_nothing_back_says_both_and_is_tried_again(
     world.advance(A_MINUTE_MS);
     assert!(world.klamm().is_active());
 }
+
+#[test]
+fn quotas_are_counted_when_a_term_begins() {
+    let mut world = World::of_brokers(&[1], "3.9");
+    let quota = br#"{"version":1,"config":{"controller_mutation_rate":"1"}}"#;
+    for client in ["a", "b"] {
+        world
+            .zookeeper
+            .poke(&format!("/config/clients/{client}"), quota);
+    }
+    let (heard, _guard) = listen();
+    world.start_klamm();
+    world.settle();
+    heard.assert_says(&["2 quotas on what clients create and delete are in force"]);
+}
+
+#[test]
+fn reassignments_that_wait_are_told_a_line_for_each_reason() {
+    let mut world = led();
+    world.add_broker(4, "3.9", "3.9");
+    world.start_broker(4);
+    world.settle();
+    world.pause(4);
+    let asked = br#"{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,4]},{"topic":"t","partition":1,"replicas":[2,4]}]}"#;
+    world.zookeeper.poke("/admin/reassign_partitions", asked);
+    world.settle();
+    let (heard, _guard) = listen();
+    world.kill(4);
+    world.settle();
+    heard.assert_says(&["Reassignment of partitions t-0, t-1 waits", "4"]);
+}

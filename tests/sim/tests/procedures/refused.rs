@@ -841,3 +841,24 @@ fn a_replica_on_a_klamm_is_moved_off_once_the_node_can_be_written() {
         world.assigned("u-0")
     );
 }
+
+#[test]
+fn a_state_that_may_not_be_written_keeps_its_partition_where_it_is() {
+    let mut world = led();
+    let node = "/brokers/topics/u/partitions/0/state";
+    world.zookeeper.protect(node);
+    assert_begins(
+        &alter(&mut world, &[("u-0", &[2, 1]), ("t-0", &[2, 3])]),
+        &["t-0 ok", "u-0 ok"],
+    );
+    world.catch_up();
+    assert!(world.led_by("u-0").starts_with("leader 3 isr [3,1] le 0"));
+    assert_eq!(assignment(&world, "t-0"), "[2,3] adding [] removing []");
+    world.zookeeper.unprotect(node);
+    for _ in 0..2 {
+        world.advance(A_MINUTE_MS);
+        world.catch_up();
+    }
+    assert_eq!(assignment(&world, "u-0"), "[2,1] adding [] removing []");
+    world.assert_converged();
+}

@@ -582,3 +582,20 @@ fn a_role_that_changes_hands_all_the_time_is_taken_in_the_end() {
     assert_eq!(world.klamm().faults().outstanding(), 0);
     assert!(world.klamm().is_active());
 }
+
+#[test]
+fn whoever_waits_when_the_session_ends_is_sent_on() {
+    let mut world = World::led(&[1, 2], "3.9");
+    let compare = world.klamm().open_slot();
+    world.klamm().queue.put(ControllerEvent::Compare(compare));
+    let grow = crate::create_partitions::send(
+        &mut world,
+        &[crate::create_partitions::to("t", 2)],
+        30_000,
+        false,
+    );
+    world.klamm().expire_session();
+    let error = KafkaError::NOT_CONTROLLER;
+    assert_eq!(world.answer_to(compare), Answer::Compare(Err(error)));
+    assert_eq!(world.answer_to(grow), Answer::CreatePartitions(Err(error)));
+}
