@@ -333,7 +333,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The steps of all transitions together: leaders, in-sync sets, deletions, topics' nodes. `finished`: those that
-    /// went through all of them; `stuck`: those whose topic's node could not be written, and why.
+    /// went through all of them; `stuck`: those whose state or topic's node could not be written, and why.
     async fn carry_out(
         &mut self,
         transitions: &[Transition],
@@ -353,6 +353,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         });
         let led = self.change_and_send(LeaderChange::new(transitions)).await?;
         let led: BTreeSet<TopicPartition> = led.into_iter().collect();
+        // The rest is tried again when it is checked; what nobody has heard of would be waited for in vain.
+        let unheard = transitions.iter().filter(|transition| {
+            transition.kind == Kind::Announce && !led.contains(&transition.partition)
+        });
+        for transition in unheard {
+            let why = "its state could not be written, see the state-change log";
+            stuck.insert(transition.partition.clone(), why.to_owned());
+        }
         let led: Vec<&Transition> = transitions
             .iter()
             .filter(|transition| led.contains(&transition.partition))
@@ -378,7 +386,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let changes: Vec<Wanted> = changes
             .map(|transition| (transition.partition.clone(), transition.to.clone()))
             .collect();
-        *stuck = self.write_assignments(&changes).await?;
+        stuck.extend(self.write_assignments(&changes).await?);
         let through = left
             .into_iter()
             .filter(|transition| !stuck.contains_key(&transition.partition));

@@ -318,3 +318,21 @@ fn reassignments_that_wait_are_told_a_line_for_each_reason() {
     world.settle();
     heard.assert_says(&["Reassignment of partitions t-0, t-1 waits", "4"]);
 }
+
+#[test]
+fn deletions_that_wait_are_told_a_line_for_each_reason() {
+    let mut world = led();
+    world.create_topic("u", &[&[3, 1]]);
+    world.settle();
+    world.kill(3);
+    world.settle();
+    let (heard, _guard) = listen();
+    for topic in ["t", "u"] {
+        let marker = format!("/admin/delete_topics/{topic}");
+        world.zookeeper.poke(&marker, b"");
+    }
+    world.klamm().queue.lose_events();
+    world.klamm().queue.put(ControllerEvent::TopicDeletion);
+    world.settle();
+    heard.assert_says(&["Deletion of topics t, u waits", "3"]);
+}
