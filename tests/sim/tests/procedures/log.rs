@@ -336,3 +336,26 @@ fn deletions_that_wait_are_told_a_line_for_each_reason() {
     world.settle();
     heard.assert_says(&["Deletion of topics t, u waits", "3"]);
 }
+
+#[test]
+fn many_reassignments_that_wait_are_counted() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    let replicas: &[i32] = &[1, 2];
+    world.create_topic("many", &[replicas; 25]);
+    world.settle();
+    world.pause(3);
+    let entry = |index: i32| format!(r#"{{"topic":"many","partition":{index},"replicas":[1,3]}}"#);
+    let entries: Vec<String> = (0..25).map(entry).collect();
+    let asked = format!(r#"{{"version":1,"partitions":[{}]}}"#, entries.join(","));
+    world
+        .zookeeper
+        .poke("/admin/reassign_partitions", asked.as_bytes());
+    world.settle();
+    let (heard, _guard) = listen();
+    world.kill(3);
+    world.settle();
+    heard.assert_says(&[
+        "Reassignment of partitions many-0, many-1, ",
+        " and 5 more waits",
+    ]);
+}

@@ -445,11 +445,11 @@ fn too_many_in_one_request_are_refused_as_a_whole() {
     let refused = Err(KafkaError::INVALID_REQUEST);
     assert_eq!(
         world.answer_to(slots[0]),
-        Answer::CreateTopics(refused.clone().map(|()| vec![]))
+        Answer::CreateTopics(refused.map(|()| vec![]))
     );
     assert_eq!(
         world.answer_to(slots[1]),
-        Answer::CreatePartitions(refused.clone().map(|()| vec![]))
+        Answer::CreatePartitions(refused.map(|()| vec![]))
     );
     assert_eq!(
         world.answer_to(slots[2]),

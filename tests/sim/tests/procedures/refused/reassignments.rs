@@ -226,3 +226,28 @@ fn a_state_that_may_not_be_written_keeps_its_partition_where_it_is() {
     assert_eq!(assignment(&world, "u-0"), "[2,1] adding [] removing []");
     world.assert_converged();
 }
+
+/// A takeover could not read a partition's state: nothing is moved on a guess, and all of it once the state can be read.
+#[test]
+fn a_partition_whose_state_may_not_be_read_is_moved_once_it_can_be() {
+    let mut world = led();
+    world.klamm().kill();
+    world.klamm().expire_session();
+    let node = "/brokers/topics/u/partitions/0/state";
+    world.zookeeper.conceal(node);
+    world.start_klamm();
+    world.settle();
+    let before = world.led_by("u-0");
+    let (heard, _guard) = Heard::listen();
+    assert_begins(&alter(&mut world, &[("u-0", &[2, 1])]), &["u-0 ok"]);
+    world.catch_up();
+    heard.assert_says(&["Reassignment of partition u-0 waits", node]);
+    assert_eq!(world.led_by("u-0"), before);
+    world.zookeeper.reveal(node);
+    for _ in 0..3 {
+        world.advance(A_MINUTE_MS);
+        world.catch_up();
+    }
+    assert_eq!(assignment(&world, "u-0"), "[2,1] adding [] removing []");
+    world.assert_converged();
+}
