@@ -62,11 +62,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         election: ElectionType,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        let not_controller = Answer::ElectLeaders(Err(KafkaError::NOT_CONTROLLER));
-        if self.context.term().is_none() || !self.is_loaded {
-            self.answer(reply_to, not_controller);
-            return Ok(());
-        }
         let names_them = partitions.is_some();
         let asked = partitions.unwrap_or_else(|| preferred::all_partitions(&self.context));
         let sorted = preferred::requested(&self.context, asked, election);
@@ -80,7 +75,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             Ok(()) => None,
             Err(ZkFault::Refused { .. }) => outcome.as_ref().err().map(ToString::to_string),
             Err(ZkFault::Fenced | ZkFault::SessionLost) => {
-                self.answer(reply_to, not_controller);
+                let not_controller = Err(KafkaError::NOT_CONTROLLER);
+                self.answer(reply_to, Answer::ElectLeaders(not_controller));
                 return outcome;
             }
         };

@@ -18,10 +18,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         updates: Vec<FeatureUpdate>,
         reply_to: ReplyTo,
     ) -> Result<Option<Stop>, ZkFault> {
-        if self.context.term().is_none() || !self.is_loaded {
-            self.answer(reply_to, Answer::UpdateFeatures(Err(not_controller())));
-            return Ok(None);
-        }
         let outcome = self.update_features(&updates).await;
         let (answer, changed) = match &outcome {
             Ok((results, changed)) => (results.clone(), *changed),

@@ -19,13 +19,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         request: AlterPartitionRequest,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        if self.context.term().is_none() || !self.is_loaded {
-            self.answer(
-                reply_to,
-                Answer::AlterPartition(Err(KafkaError::NOT_CONTROLLER)),
-            );
-            return Ok(());
-        }
         if let Err(error) = isr::admit(&self.context, request.from) {
             self.answer(reply_to, Answer::AlterPartition(Err(error)));
             return Ok(());

@@ -211,11 +211,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &self.context
     }
 
-    /// The ports, for the tests that stand behind them.
-    pub fn ports_mut(&mut self) -> &mut Ports<Z, B, R, C> {
-        &mut self.ports
-    }
-
     /// Handles one event to its end. An event that fails costs itself; only a lost term costs the role.
     pub async fn process(&mut self, event: ControllerEvent) -> Option<Stop> {
         let state = event.state();
@@ -257,7 +252,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         stop
     }
 
-    /// Every event and who answers it. An `Err` has cost no reply: whoever holds a slot answers it first.
+    /// Every event and who answers it. An `Err` has cost no reply: whoever holds a slot answers it first. Requests come here
+    /// in office only.
     async fn dispatch(&mut self, event: ControllerEvent) -> Result<Option<Stop>, ZkFault> {
         match event {
             ControllerEvent::Startup => self.process_startup().await,

@@ -16,11 +16,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         from: Incarnation,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        let admitted = match self.context.term() {
-            Some(_) if self.is_loaded => producer_ids::admit(&self.context, from),
-            _ => Err(KafkaError::NOT_CONTROLLER),
-        };
-        if let Err(error) = admitted {
+        if let Err(error) = producer_ids::admit(&self.context, from) {
             self.answer(reply_to, Answer::AllocateProducerIds(Err(error)));
             return Ok(());
         }

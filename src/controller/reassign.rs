@@ -57,13 +57,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>>,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        let outcome = if self.context.term().is_some() && self.is_loaded {
-            self.alter_partition_reassignments(targets).await
-        } else {
-            let answer = Answer::AlterPartitionReassignments(Err(KafkaError::NOT_CONTROLLER));
-            self.answer(reply_to, answer);
-            return Ok(());
-        };
+        let outcome = self.alter_partition_reassignments(targets).await;
         let answer = match &outcome {
             Ok(results) => Ok(results.clone()),
             Err(ZkFault::Fenced | ZkFault::SessionLost) => Err(KafkaError::NOT_CONTROLLER),
@@ -104,21 +98,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         partitions: Option<Vec<TopicPartition>>,
         reply_to: ReplyTo,
     ) {
-        let answer = if self.context.term().is_some() && self.is_loaded {
-            let moving = self.context.partitions_being_reassigned();
-            let asked: BTreeSet<TopicPartition> = match partitions {
-                Some(asked) => asked.into_iter().filter(|at| moving.contains(at)).collect(),
-                None => moving.clone(),
-            };
-            let assignment = |at: TopicPartition| {
-                let assignment = self.context.partition(&at)?.assignment.clone();
-                Some((at, assignment))
-            };
-            Ok(asked.into_iter().filter_map(assignment).collect())
-        } else {
-            Err(KafkaError::NOT_CONTROLLER)
+        let moving = self.context.partitions_being_reassigned();
+        let asked: BTreeSet<TopicPartition> = match partitions {
+            Some(asked) => asked.into_iter().filter(|at| moving.contains(at)).collect(),
+            None => moving.clone(),
         };
-        self.answer(reply_to, Answer::ListPartitionReassignments(answer));
+        let assignment = |at: TopicPartition| {
+            let assignment = self.context.partition(&at)?.assignment.clone();
+            Some((at, assignment))
+        };
+        let found = asked.into_iter().filter_map(assignment).collect();
+        self.answer(reply_to, Answer::ListPartitionReassignments(Ok(found)));
     }
 
     /// `/admin/reassign_partitions` was created, changed or removed, or some of it is done: begins what is new in it,
@@ -313,7 +303,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let transitions = reassignment::transitions(&self.context, &partitions, look);
         reassignment::begin(&mut self.context, &transitions);
         let mut finished = BTreeSet::new();
-        let outcome = self.carry_out(&transitions, &mut finished).await;
+        let mut stuck = BTreeMap::new();
+        let outcome = self.carry_out(&transitions, &mut finished, &mut stuck);
+        let outcome = outcome.await;
         let (done, undone): (Vec<&Transition>, Vec<&Transition>) = transitions
             .iter()
             .partition(|transition| finished.contains(&transition.partition));
@@ -321,6 +313,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if let Err(fault) = outcome {
             self.note_refused(&undone, &fault.to_string());
             return Err(fault);
+        }
+        for (at, why) in stuck {
+            self.note_waiting(&at, Waiting::ZooKeeperRefused(why));
         }
         self.look_again_at(&undone).await?;
         let done = done.into_iter();
@@ -338,11 +333,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The steps of all transitions together: leaders, in-sync sets, deletions, topics' nodes. `finished`: those that
-    /// went through all of them.
+    /// went through all of them; `stuck`: those whose state or topic's node could not be written, and why.
     async fn carry_out(
         &mut self,
         transitions: &[Transition],
         finished: &mut BTreeSet<TopicPartition>,
+        stuck: &mut BTreeMap<TopicPartition, String>,
     ) -> Result<(), ZkFault> {
         if transitions.is_empty() {
             return Ok(());
@@ -357,6 +353,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         });
         let led = self.change_and_send(LeaderChange::new(transitions)).await?;
         let led: BTreeSet<TopicPartition> = led.into_iter().collect();
+        // The rest is tried again when it is checked; what nobody has heard of would be waited for in vain.
+        let unheard = transitions.iter().filter(|transition| {
+            transition.kind == Kind::Announce && !led.contains(&transition.partition)
+        });
+        for transition in unheard {
+            let why = "its state could not be written, see the state-change log";
+            stuck.insert(transition.partition.clone(), why.to_owned());
+        }
         let led: Vec<&Transition> = transitions
             .iter()
             .filter(|transition| led.contains(&transition.partition))
@@ -382,10 +386,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let changes: Vec<Wanted> = changes
             .map(|transition| (transition.partition.clone(), transition.to.clone()))
             .collect();
-        let failed = self.write_assignments(&changes).await?;
-        let (through, stuck): (Vec<&Transition>, Vec<&Transition>) = left
+        stuck.extend(self.write_assignments(&changes).await?);
+        let through = left
             .into_iter()
-            .partition(|transition| !failed.contains_key(&transition.partition));
+            .filter(|transition| !stuck.contains_key(&transition.partition));
+        let through: Vec<&Transition> = through.collect();
         let mut batch = ControllerBrokerRequestBatch::new();
         let refused = reassignment::start_added(&mut self.context, &through, &mut batch);
         self.log_refused(&refused);
@@ -395,10 +400,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .into_iter()
                 .map(|transition| transition.partition.clone()),
         );
-        for transition in stuck {
-            let why = failed.get(&transition.partition);
-            self.note_refused(&[transition], why.map(String::as_str).unwrap_or_default());
-        }
         Ok(())
     }
 

@@ -39,13 +39,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         broker_epoch: Option<BrokerEpoch>,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
-        if self.context.term().is_none() || !self.is_loaded {
-            self.answer(
-                reply_to,
-                Answer::ControlledShutdown(Err(KafkaError::STALE_CONTROLLER_EPOCH)),
-            );
-            return Ok(());
-        }
         if let Err(error) = shutdown::admit(&self.context, broker, broker_epoch) {
             info!(target: log::CONTROLLER, "broker {broker} asked to shut down and was refused: {error}");
             self.answer(reply_to, Answer::ControlledShutdown(Err(error)));

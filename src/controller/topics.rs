@@ -3,10 +3,12 @@
 //! Upstream: `processTopicChange`, `processPartitionModifications`, `onNewPartitionCreation`. Unlike there, a rewrite of
 //! `/brokers/topics/T` is conditional on its version, so that a tool's concurrent change isn't undone.
 
+use std::collections::BTreeMap;
+
 use tracing::{info, warn};
 
 use super::{KafkaController, log};
-use crate::effect::{Read, TopicZnode, ZkOutcome, ZkWrite};
+use crate::effect::{Read, StateRead, TopicZnode, ZkOutcome, ZkWrite};
 use crate::machine::membership;
 use crate::machine::partition::{self, LocalPartitionStep, OnlineChange};
 use crate::machine::replica::{self, LocalReplicaStep};
@@ -15,6 +17,9 @@ use crate::machine::sanitise::{self, Load};
 use crate::model::{Replica, ReplicaAssignment, TopicName, TopicPartition};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+
+/// The version of a topic's node that no node has: the sweep looks at it again.
+const NEVER_WRITTEN: i32 = -1;
 
 /// What partitions that the context doesn't know may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,20 +143,27 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
     }
 
-    /// The states of partitions that an earlier controller led.
+    /// The states of partitions that an earlier controller led. One that has none, and names a klamm, is not known before
+    /// its assignment was rewritten: it would be led as it stands.
     async fn take_in_states(&mut self, intakes: &[Intake]) -> Result<(), ZkFault> {
         for intake in intakes {
             self.context
                 .put_topic(&intake.topic, intake.znode.topic_id, intake.znode.version);
-            for (partition, assignment) in &intake.new {
+        }
+        let assigned: Vec<&(TopicPartition, ReplicaAssignment)> =
+            intakes.iter().flat_map(|intake| &intake.new).collect();
+        let partitions: Vec<TopicPartition> = assigned.iter().map(|(at, _)| at.clone()).collect();
+        let mut states = self.states_of(&partitions).await?;
+        for (partition, assignment) in assigned {
+            let state = states.remove(partition);
+            if state.is_some() || !self.names_klamm(assignment) {
                 self.context.put_assignment(partition, assignment.clone());
             }
+            if let Some(state) = state {
+                self.context.put_leadership(partition, state.into());
+            }
         }
-        let partitions: Vec<TopicPartition> = intakes
-            .iter()
-            .flat_map(|intake| intake.new.iter().map(|(partition, _)| partition.clone()))
-            .collect();
-        self.take_in_leaderships(&partitions).await
+        Ok(())
     }
 
     /// What the states of partitions hold, where they have one.
@@ -159,15 +171,32 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         partitions: &[TopicPartition],
     ) -> Result<(), ZkFault> {
+        for (partition, state) in self.states_of(partitions).await? {
+            self.context.put_leadership(&partition, state.into());
+        }
+        Ok(())
+    }
+
+    /// The states that can be read.
+    async fn states_of(
+        &mut self,
+        partitions: &[TopicPartition],
+    ) -> Result<BTreeMap<TopicPartition, StateRead>, ZkFault> {
         let reads = self.ports.zk.partition_states(partitions).await?;
+        let mut found = BTreeMap::new();
         for (partition, read) in partitions.iter().zip(reads) {
             match read {
-                Read::Found(state) => self.context.put_leadership(partition, state.into()),
+                Read::Found(state) => _ = found.insert(partition.clone(), state),
                 Read::Missing => {}
                 Read::Broken(why) => self.warn_broken([why]),
             }
         }
-        Ok(())
+        Ok(found)
+    }
+
+    fn names_klamm(&self, assignment: &ReplicaAssignment) -> bool {
+        let klamm_ids = self.context.klamm_ids();
+        klamm_ids.iter().any(|id| assignment.replicas.contains(*id))
     }
 
     /// Gives ids and replaces klamms where that is due.
@@ -247,19 +276,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// Tools rewrite the whole node from an older read and can bring klamm back where it was replaced.
     fn restore_known(&self, intake: &mut Intake) {
-        let klamm_ids = self.context.klamm_ids();
-        let names_klamm = |assignment: &ReplicaAssignment| {
-            klamm_ids.iter().any(|id| assignment.replicas.contains(*id))
-        };
         let back: Vec<(TopicPartition, ReplicaAssignment)> = intake
             .znode
             .partitions
             .iter()
-            .filter(|(_, assignment)| names_klamm(assignment))
+            .filter(|(_, assignment)| self.names_klamm(assignment))
             .filter_map(|(index, _)| {
                 let partition = TopicPartition::new(&intake.topic, *index);
                 let known = self.context.partition(&partition)?;
-                (!names_klamm(&known.assignment)).then(|| (partition, known.assignment.clone()))
+                let is_kept = !self.names_klamm(&known.assignment);
+                is_kept.then(|| (partition, known.assignment.clone()))
             })
             .collect();
         for (partition, assignment) in back {
@@ -295,6 +321,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                         "/brokers/topics/{} could not be rewritten, its new partitions wait for the next sweep: {why}",
                         intake.topic
                     );
+                    if let Some(known) = self.context.topic(&intake.topic) {
+                        let id = known.id;
+                        self.context.put_topic(&intake.topic, id, NEVER_WRITTEN);
+                    }
                     continue;
                 }
             };

@@ -297,14 +297,12 @@ impl Survey {
 
     /// The brokers that did not answer, and why.
     pub fn silent(&self) -> Vec<(BrokerId, &str)> {
-        let silence = |survey: &'_ BrokerSurvey| matches!(survey.outcome, SurveyOutcome::Silent(_));
-        let answers = self.answers.iter().filter(|(_, survey)| silence(survey));
-        answers
-            .map(|(id, survey)| match &survey.outcome {
-                SurveyOutcome::Silent(why) => (*id, why.as_str()),
-                _ => (*id, ""),
-            })
-            .collect()
+        let answers = self.answers.iter();
+        let silent = answers.filter_map(|(id, survey)| match &survey.outcome {
+            SurveyOutcome::Silent(why) => Some((*id, why.as_str())),
+            SurveyOutcome::Answered { .. } | SurveyOutcome::NotZooKeeperMode => None,
+        });
+        silent.collect()
     }
 
     /// The least protocol of the brokers: what each said last, else what its registration implies. A broker that was
@@ -751,5 +749,37 @@ mod tests {
             Verdict::Pending,
             "an answer of the older incarnation proves nothing"
         );
+    }
+
+    #[test]
+    fn every_holder_is_told_in_words() {
+        let why = "no JSON".to_owned();
+        let broken = Holder::Unreadable { version: 0, why };
+        let id = BrokerId(3);
+        for (holder, words) in [
+            (Holder::Nobody, "nobody holds it"),
+            (Holder::Ourselves, "our session holds it"),
+            (Holder::Klamm { id, version: 0 }, "klamm 3 holds it"),
+            (Holder::Broker { id, version: 0 }, "broker 3 holds it"),
+            (Holder::Kraft, "a KRaft controller holds it"),
+            (broken, "/controller can't be read: no JSON"),
+        ] {
+            assert_eq!(describe(&holder), words);
+        }
+    }
+
+    #[test]
+    fn a_role_that_was_never_taken_is_not_lost() {
+        let mut candidacy = Candidacy::new(TakeoverPolicy::Always, 5_000);
+        let survey = survey_of(vec![plain(1)], vec![fine(1)]);
+        let id = BrokerId(1);
+        candidacy.role_lost(1_000);
+        let held = view(Holder::Broker { id, version: 0 });
+        let intent = candidacy.intent(&held, &survey, false, 1_001);
+        assert_eq!(intent, Intent::Take, "no wait has begun");
+        candidacy.role_taken(1_001);
+        candidacy.role_lost(1_002);
+        let intent = candidacy.intent(&held, &survey, false, 1_003);
+        assert_eq!(intent, Intent::WaitUntil { at_ms: 6_002 });
     }
 }

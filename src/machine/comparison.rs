@@ -208,12 +208,15 @@ mod tests {
         let (context, fresh) = in_step();
         assert_eq!(differences(&context, &fresh), [""; 0]);
         assert_eq!(partitions(&fresh.topics), [t0()]);
+        let unread = [Read::Missing, Read::Broken("no JSON".to_owned())];
+        let unread = unread.map(|read| (t0().topic, read));
+        assert_eq!(partitions(&unread), [], "nobody knows their partitions");
     }
 
     #[test]
     fn every_kind_of_difference_is_told_with_its_node() {
         type Change = fn(&mut Fresh);
-        let changes: [(Change, &str); 12] = [
+        let changes: [(Change, &str); 16] = [
             (|fresh| drop(fresh.brokers.pop()), "/brokers/ids/6: gone"),
             (
                 |fresh| fresh.brokers[0].broker.id = BrokerId(8),
@@ -267,6 +270,32 @@ mod tests {
             (
                 |fresh| drop(fresh.states.insert(t0(), Read::Missing)),
                 "/brokers/topics/t/partitions/0/state: gone",
+            ),
+            (
+                |fresh| fresh.topics[0].1 = Read::Missing,
+                "/brokers/topics/t: gone",
+            ),
+            (
+                |fresh| {
+                    if let Read::Found(znode) = &mut fresh.topics[0].1 {
+                        znode.topic_id = Some(fixture::topic_id(&t0().topic));
+                    }
+                },
+                "/brokers/topics/t: known by the id None",
+            ),
+            (
+                |fresh| {
+                    let broken = "/brokers/topics/t/partitions/0/state: broken".to_owned();
+                    fresh.states.insert(t0(), Read::Broken(broken));
+                },
+                "/brokers/topics/t/partitions/0/state: broken",
+            ),
+            (
+                |fresh| {
+                    let unknown = fixture::partition("t", 1);
+                    fresh.states.insert(unknown, Read::Found(state(1, 2)));
+                },
+                "/brokers/topics/t/partitions/1/state: not known",
             ),
             (
                 |fresh| fresh.deletions.push(t0().topic),

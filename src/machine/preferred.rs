@@ -241,6 +241,34 @@ mod tests {
     }
 
     #[test]
+    fn who_finds_nobody_is_told_what_the_preferred_replica_lacks() {
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        let dead = put_led_partition(&mut context, "dead", 0, &[3, 2], 2);
+        let behind = put_led_partition(&mut context, "behind", 0, &[1, 2], 2);
+        context.put_leadership(&behind, committed(2, 5, &[2], 7));
+        let unled = put_partition(&mut context, "unled", 0, &[1, 2]);
+        for (partition, lacks) in [
+            (dead, "on broker 3, is not online"),
+            (behind, "on broker 1, is not in the in-sync set [2]"),
+            (unled, "the preferred replica can't lead"),
+        ] {
+            let answer = nobody(&context, &partition, ElectionType::Preferred);
+            assert_eq!(answer.error, KafkaError::PREFERRED_LEADER_NOT_AVAILABLE);
+            assert!(answer.message.contains(lacks), "{partition}: {answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_partition_without_replicas_prefers_nobody() {
+        let mut context = small_cluster::of_brokers(&[1, 2]);
+        let emptied = put_led_partition(&mut context, "t", 0, &[1, 2], 2);
+        assert_eq!(names(&imbalanced(&context, 0)), ["t-0"]);
+        context.put_assignment(&emptied, crate::model::ReplicaAssignment::none());
+        assert_eq!(names(&imbalanced(&context, 0)), [""; 0]);
+        assert_eq!(context.gauges().preferred_replica_imbalance, 0);
+    }
+
+    #[test]
     fn a_broker_is_given_back_its_partitions_above_the_threshold_only() {
         let mut context = small_cluster::of_brokers(&[1, 2]);
         for number in 0..9 {

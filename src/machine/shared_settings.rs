@@ -268,6 +268,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_balance_of_leaders_means_depends_on_who_keeps_it() {
+        for (own, theirs, means) in [
+            ("true", "false", "klamm gives partitions back"),
+            ("false", "true", "klamm gives no partition back"),
+        ] {
+            let own = settings([(AutoLeaderRebalanceEnable, own)]);
+            let theirs = settings([(AutoLeaderRebalanceEnable, theirs)]);
+            let found = lines(&own, &[(1, theirs)]);
+            assert!(found[0].contains(means), "{found:?}");
+        }
+    }
+
+    #[test]
     fn every_setting_has_a_meaning_of_its_own() {
         let own = SharedSetting::ALL.map(|setting| (setting, "true"));
         let theirs = SharedSetting::ALL.map(|setting| (setting, "false"));

@@ -139,11 +139,6 @@ impl Partitions {
         self.entries.get(slot).map(|(_, partition)| partition)
     }
 
-    /// Whether there is a partition with this index.
-    pub fn contains_key(&self, index: &i32) -> bool {
-        self.slot_of(*index).is_ok()
-    }
-
     /// Index and partition, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&i32, &Partition)> + ExactSizeIterator {
         self.into_iter()

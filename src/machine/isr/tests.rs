@@ -347,3 +347,32 @@ fn without_a_term_nothing_is_decided() {
     let asked = request(1, vec![item(&partition.topic, 0, &[1])]);
     assert_eq!(decide(&context, &asked), AlterPartitionDecision::default());
 }
+
+#[test]
+fn a_set_that_names_a_member_twice_is_refused_and_nothing_is_written() {
+    let (context, partition) = cluster();
+    let asked = request(1, vec![item(&partition.topic, 0, &[1, 2, 2])]);
+    let decision = decide(&context, &asked);
+    assert_eq!(decision.writes, []);
+    let mut context = context;
+    let applied = apply(&mut context, &asked, decision, &[]);
+    assert_eq!(codes(&applied), [Some(KafkaError::INVALID_REQUEST)]);
+    assert_eq!(
+        applied.refused[0].reason,
+        IsrRefusal::RepeatedMember(BrokerId(2))
+    );
+}
+
+#[test]
+fn an_answer_of_zookeeper_that_makes_no_sense_changes_nothing() {
+    let (mut context, partition) = cluster();
+    let before = context.leadership(&partition).cloned();
+    let asked = request(1, vec![item(&partition.topic, 0, &[1, 2])]);
+    let applied = run(&mut context, &asked, &[ZkOutcome::AlreadyExists]);
+    assert!(codes(&applied)[0].is_some(), "the leader asks again");
+    assert_eq!(context.leadership(&partition).cloned(), before);
+    let decision = decide(&context, &asked);
+    let applied = apply(&mut context, &asked, decision, &[]);
+    assert!(codes(&applied)[0].is_some());
+    assert_eq!(context.leadership(&partition).cloned(), before);
+}

@@ -656,3 +656,47 @@ fn offline_partitions_of_a_topic_count_until_its_deletion_takes_them_away() {
     assert_eq!(context.gauges().offline_partitions, 0);
     assert_sound(&context);
 }
+
+#[test]
+fn a_configuration_that_was_never_read_elects_nobody_unclean() {
+    let mut context = cluster([5], [6, 5], Offline);
+    let mut zk = Zk::default();
+    zk.hold(&mut context, &t0(), state(6, [6], 0));
+    let decision = online(BY_CONFIG).decide(&context, &Fetched::default());
+    assert_eq!(decision.planned, []);
+    let [Refused { reason, .. }] = &decision.refused[..] else {
+        panic!("{decision:?}");
+    };
+    let said = reason.to_string();
+    assert_eq!(said, "the configuration of topic t was not read");
+}
+
+#[test]
+fn in_sync_replicas_that_are_not_assigned_lead_nothing_and_are_named() {
+    let mut context = cluster([5, 7], [6, 5], Offline);
+    let mut zk = Zk::default();
+    zk.hold(&mut context, &t0(), state(-1, [7], 0));
+    let driven = zk.drive(&mut context, online(BY_CONFIG));
+    let refusals = driven.refusals();
+    assert_eq!(zk.writes, []);
+    assert_eq!(refusals.len(), 1, "{refusals:?}");
+    let said = refusals[0].to_string();
+    assert!(said.contains("not in the assignment"), "{said}");
+}
+
+#[test]
+fn a_write_without_an_answer_changes_nothing() {
+    let mut context = cluster([5, 6], [6, 5], Offline);
+    let mut zk = Zk::default();
+    zk.hold(&mut context, &t0(), state(-1, [5], 0));
+    let ask = online(BY_CONFIG);
+    let decision = ask.decide(&context, &Fetched::default());
+    assert_eq!(decision.planned.len(), 1);
+    let mut batch = ControllerBrokerRequestBatch::new();
+    let applied = ask.apply(&mut context, decision, &[], &mut batch);
+    let unanswered = Refusal::Zk("the write was not answered".to_owned());
+    let refused: Vec<Refusal> = applied.refused.into_iter().map(|it| it.reason).collect();
+    assert_eq!(refused, [unanswered]);
+    assert_eq!(context.partition_state(&t0()), Offline);
+    assert!(batch.into_requests(&context).is_none(), "nobody is told");
+}

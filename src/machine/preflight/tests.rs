@@ -427,6 +427,15 @@ fn wanted(topic: &str, replicas: BrokerIds) -> Read<ReassignmentZnode> {
     })
 }
 
+fn finalized(feature: &str, level: i16) -> Read<(FeatureZnode, i32)> {
+    let znode = FeatureZnode {
+        json_version: 2,
+        enabled: true,
+        levels: [(feature.to_owned(), (level, level))].into(),
+    };
+    Read::Found((znode, 0))
+}
+
 #[test]
 fn what_cannot_be_understood_is_told_by_its_node_and_costs_itself() {
     expect(&[
@@ -513,6 +522,45 @@ fn what_cannot_be_understood_is_told_by_its_node_and_costs_itself() {
         ),
         (
             |given| {
+                given.seen.brokers.push(registration(3));
+                let other = SurveyOutcome::NotZooKeeperMode;
+                given.outcomes.insert(BrokerId(3), other);
+            },
+            Standing::Forbids,
+            "brokers",
+            "broker 3",
+        ),
+        (
+            |given| {
+                given.seen.reassignment = Read::Broken("/admin/reassign_partitions: x".to_owned());
+            },
+            Standing::Broken,
+            "node",
+            "/admin/reassign_partitions: x",
+        ),
+        (
+            |given| {
+                given.seen.preferred =
+                    Read::Broken("/admin/preferred_replica_election: x".to_owned());
+            },
+            Standing::Broken,
+            "node",
+            "/admin/preferred_replica_election: x",
+        ),
+        (
+            |given| given.seen.feature = finalized("f", 1),
+            Standing::Broken,
+            "node",
+            "broker 1 is kept out of the cluster",
+        ),
+        (
+            |given| given.seen.topics[0].1 = Read::Missing,
+            Standing::Fine,
+            "topics",
+            "0 topics, 0 partitions",
+        ),
+        (
+            |given| {
                 given.seen.brokers.clear();
                 given.topic("k", ReplicaAssignment::settled(ids([900])), Read::Missing);
             },
@@ -529,4 +577,30 @@ fn long_lists_stay_readable() {
     let line = listed(&names);
     assert!(line.ends_with("18, 19 and 5 more"), "{line}");
     assert_eq!(listed(&names[..2]), "0, 1");
+}
+
+#[test]
+fn every_line_begins_with_how_it_stands_and_the_last_one_counts_them() {
+    let mut report = Report::default();
+    for (standing, about) in [
+        (Standing::Fine, "a"),
+        (Standing::Note, "b"),
+        (Standing::Differs, "c"),
+        (Standing::Broken, "d"),
+        (Standing::Broken, "e"),
+        (Standing::Forbids, "role"),
+    ] {
+        report.add(standing, about, "x");
+    }
+    assert_eq!(
+        report.to_string(),
+        "\
+fine     a     x
+note     b     x
+differs  c     x
+broken   d     x
+broken   e     x
+forbids  role  x
+klamm must not take the role: 1 fine, 1 note, 1 differs, 2 broken, 1 forbids"
+    );
 }

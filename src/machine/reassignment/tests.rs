@@ -447,9 +447,60 @@ fn a_removed_replica_whose_broker_refuses_to_delete_is_named() {
     let deleted = answer(KafkaError::NONE);
     assert_eq!(named(3, &[t0()], &deleted), []);
     assert_eq!(named(3, &[], &failed), [], "it was only to stop");
+    let strange = PartitionErrors {
+        error: KafkaError::NONE,
+        partitions: vec![(
+            TopicReference::Id(topic_id(&TopicName::new("strange"))),
+            0,
+            KafkaError::KAFKA_STORAGE_ERROR,
+        )],
+    };
+    assert_eq!(named(3, &[t0()], &strange), [], "nobody knows the topic");
     assert_eq!(
         named(1, &[t0()], &failed),
         [],
         "it hosts the partition again"
     );
+}
+
+#[test]
+fn what_is_not_known_is_neither_moved_nor_waited_for() {
+    let (mut context, _) = cluster();
+    let unknown = partition("unknown", 0);
+    let asked = [unknown.clone()];
+    assert!(transitions(&context, &asked, Look::Announce).is_empty());
+    assert_eq!(review(&mut context, &asked), []);
+    assert_eq!(context.reassignments_waiting().len(), 0);
+}
+
+#[test]
+fn what_zookeeper_refused_stays_the_reason_until_it_is_tried_again() {
+    let (mut context, _) = cluster();
+    context.put_assignment(&t0(), assignment(&[3, 1, 2], &[3], &[2]));
+    let refused = Waiting::ZooKeeperRefused("/brokers/topics/t: not authorized".to_owned());
+    assert!(context.set_reassignment_waiting(&t0(), refused.clone()));
+    assert_eq!(review(&mut context, &[t0()]), []);
+    assert_eq!(context.reassignments_waiting()[&t0()], refused);
+    context.forget_reassignment_waiting(&t0());
+    review(&mut context, &[t0()]);
+    let why = &context.reassignments_waiting()[&t0()];
+    assert_eq!(*why, Waiting::CatchingUp(ids([3])));
+}
+
+#[test]
+fn a_state_that_may_not_be_written_stops_the_move_and_keeps_everything_as_it_is() {
+    let (mut context, mut zk) = cluster();
+    context.put_assignment(&t0(), assignment(&[3, 1, 2], &[3], &[2]));
+    zk.refusals
+        .push_back(ZkOutcome::Refused("not authorized".to_owned()));
+    let before = context.leadership(&t0()).cloned();
+    let transitions = transitions(&context, &[t0()], Look::Announce);
+    let driven = zk.drive(&mut context, LeaderChange::new(&transitions));
+    assert_eq!(
+        driven.refusals(),
+        [Refusal::Zk("not authorized".to_owned())]
+    );
+    assert_eq!(driven.applied.done, []);
+    assert_eq!(context.leadership(&t0()).cloned(), before);
+    assert_eq!(driven.requests, None, "nobody is told");
 }

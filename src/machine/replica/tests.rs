@@ -474,3 +474,43 @@ fn a_replica_on_a_dead_broker_goes_online_with_the_others_and_is_sent_nothing() 
     assert_eq!(leader_and_isr_to(&requests), []);
     assert_eq!(update_metadata_to(&requests), brokers([6]));
 }
+
+#[test]
+fn a_state_that_goes_while_its_replica_leaves_is_named_unless_its_topic_is_to_go() {
+    for is_to_go in [false, true] {
+        let mut context = cluster([5, 6], [5, 6], Online);
+        let mut zk = Zk::default();
+        zk.hold(&mut context, &t0(), state(6, [6, 5], 0));
+        if is_to_go {
+            context.queue_for_deletion(&t0().topic);
+        }
+        // The race is lost to whoever removes it.
+        zk.states.clear();
+        zk.refusals.push_back(ZkOutcome::VersionConflict);
+        let driven = zk.drive(&mut context, offline([5]));
+        assert_eq!(zk.reads, [t0()]);
+        assert!(zk.states.is_empty(), "it is not created anew");
+        let refusals = driven.refusals();
+        if is_to_go {
+            assert_eq!(refusals, []);
+            assert_eq!(standing(&context, 5), Offline);
+        } else {
+            assert_eq!(refusals, [Refusal::StateMissing]);
+            assert_eq!(standing(&context, 5), Online);
+        }
+        assert!(stop_of(&driven.requests.unwrap(), 5).is_some());
+    }
+}
+
+#[test]
+fn of_an_unknown_partition_nobody_leaves() {
+    let mut context = context([5]);
+    let mut zk = Zk::default();
+    let driven = zk.drive(&mut context, offline([5]));
+    assert!(matches!(
+        driven.refusals()[..],
+        [Refusal::IllegalReplicaStep { .. }]
+    ));
+    assert_eq!(zk.writes, []);
+    assert_eq!(driven.requests, None);
+}

@@ -366,3 +366,31 @@ fn what_is_announced_keeps_the_epoch_of_the_controller_that_decided_it() {
     let entry = told(&requests, 2, &foo(0)).unwrap();
     assert_eq!(entry.state.controller_epoch(), ControllerEpoch(49));
 }
+
+#[test]
+fn who_is_told_to_keep_and_to_delete_a_log_is_told_to_delete_it_whatever_came_first() {
+    use ReplicaDisposal::{Delete, Keep};
+    let context = cluster();
+    for (told, disposal) in [
+        (vec![Keep, Keep], Keep),
+        (vec![Keep, Delete], Delete),
+        (vec![Delete, Keep], Delete),
+    ] {
+        let requests = built(&context, |batch| {
+            for disposal in &told {
+                batch.add_stop_replica(&context, &replica(&foo(0), 2), *disposal);
+            }
+        });
+        let entry = stopped(&requests, 2, &foo(0)).unwrap();
+        assert_eq!(entry.disposal, disposal, "{told:?}");
+    }
+}
+
+#[test]
+fn of_an_unknown_partition_nobody_is_told() {
+    let context = cluster();
+    let mut batch = ControllerBrokerRequestBatch::new();
+    let everybody = brokers([1, 2, 3]);
+    batch.add_leader_and_isr(&context, &everybody, &partition("unknown", 0), false);
+    assert_eq!(batch.into_requests(&context), None);
+}

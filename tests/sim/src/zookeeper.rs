@@ -220,6 +220,26 @@ impl ZooKeeper {
         hand.close();
     }
 
+    /// An operator's ACL: nobody may set this node, nor make or delete a child of it.
+    pub fn protect(&self, path: &str) {
+        self.server.borrow_mut().tree.protect(path, true);
+    }
+
+    /// Takes such an ACL back.
+    pub fn unprotect(&self, path: &str) {
+        self.server.borrow_mut().tree.protect(path, false);
+    }
+
+    /// An operator's ACL: nobody may read this node's content.
+    pub fn conceal(&self, path: &str) {
+        self.server.borrow_mut().tree.conceal(path, true);
+    }
+
+    /// Takes such an ACL back.
+    pub fn reveal(&self, path: &str) {
+        self.server.borrow_mut().tree.conceal(path, false);
+    }
+
     /// All that a partition's state has held, with its versions, in the order of writing.
     pub fn held_states(&self, path: &str) -> Vec<(i32, Vec<u8>)> {
         let server = self.server.borrow();
@@ -433,6 +453,9 @@ impl ZkSession {
         let mut server = self.zookeeper.server.borrow_mut();
         server.session(self.id)?;
         let node = server.seen_by(self.id).get(path).ok_or(ZkError::NoNode)?;
+        if server.tree.is_concealed(path) {
+            return Err(ZkError::NoAuth);
+        }
         Ok((node.data().to_vec(), node.stat()))
     }
 

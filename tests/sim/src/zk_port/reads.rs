@@ -38,8 +38,13 @@ async fn data<T>(
     match read {
         Ok((data, stat)) => Ok(decode(&data, stat)),
         Err(ZkError::NoNode) => Ok(Read::Missing),
+        Err(error @ ZkError::NoAuth) => Ok(not_shown(path, error)),
         Err(error) => Err(fault(path, error)),
     }
+}
+
+fn not_shown<T>(path: &str, error: ZkError) -> Read<T> {
+    Read::Broken(format!("{path}: ZooKeeper does not show it: {error}"))
 }
 
 /// Several nodes, read in one request.
@@ -58,6 +63,7 @@ async fn each<T>(
     each.map(|(index, (read, path))| match read {
         Ok((data, stat)) => Ok(decode(index, path, &data, stat)),
         Err(ZkError::NoNode) => Ok(Read::Missing),
+        Err(error @ ZkError::NoAuth) => Ok(not_shown(path, error)),
         Err(error) => Err(fault(path, error)),
     })
     .collect()

@@ -30,6 +30,8 @@ enum Deleted {
     Missing,
     /// One has got children.
     NotEmpty,
+    /// One may not be deleted.
+    Refused(String),
 }
 
 /// Removes a topic's nodes as far as they are there.
@@ -67,9 +69,10 @@ async fn try_removal(
         last.extend(found.map(|stat| Op::delete(&root, Some(stat.version))));
         for path in below(line, &root).await? {
             // One that is gone already is as good. One that has got a child meanwhile is looked at again.
-            let deletion = [Op::delete(&path, None)];
-            if let Deleted::NotEmpty = delete_together(line, term, &deletion).await? {
-                return Ok(ZkOutcome::VersionConflict);
+            match delete_together(line, term, &[Op::delete(&path, None)]).await? {
+                Deleted::NotEmpty => return Ok(ZkOutcome::VersionConflict),
+                Deleted::Refused(why) => return Ok(ZkOutcome::Refused(why)),
+                Deleted::All | Deleted::Missing => {}
             }
         }
     }
@@ -79,6 +82,7 @@ async fn try_removal(
     Ok(match delete_together(line, term, &last).await? {
         Deleted::All => ZkOutcome::Written { version: 0 },
         Deleted::Missing | Deleted::NotEmpty => ZkOutcome::VersionConflict,
+        Deleted::Refused(why) => ZkOutcome::Refused(why),
     })
 }
 
@@ -116,6 +120,10 @@ async fn delete_together(
         ZkError::BadVersion | ZkError::NoNode if failed.index == 0 => Err(ZkFault::Fenced.into()),
         ZkError::BadVersion | ZkError::NoNode => Ok(Deleted::Missing),
         ZkError::NotEmpty => Ok(Deleted::NotEmpty),
+        error @ ZkError::NoAuth => {
+            let path = ops[failed.index].path();
+            Ok(Deleted::Refused(format!("{path}: {error}")))
+        }
         error => Err(fault(ops[failed.index].path(), error)),
     }
 }

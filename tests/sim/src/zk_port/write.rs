@@ -45,6 +45,9 @@ pub async fn perform(
                 ZkError::BadVersion => ZkOutcome::VersionConflict,
                 ZkError::NodeExists => ZkOutcome::AlreadyExists,
                 ZkError::NoNode => ZkOutcome::Missing,
+                error @ ZkError::NoAuth => {
+                    ZkOutcome::Refused(format!("{}: {error}", target.op.path()))
+                }
                 error => return Err(fault(target.op.path(), error)),
             };
             match attempt {

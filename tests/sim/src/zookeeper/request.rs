@@ -143,6 +143,8 @@ pub enum ZkError {
     NotEmpty,
     /// An ephemeral node can't have children.
     NoChildrenForEphemerals,
+    /// The node's ACL forbids it; the parent's where a node is made or deleted.
+    NoAuth,
     /// The path is none.
     BadArguments,
     /// The connection is cut: it may or may not have happened.

@@ -82,6 +82,10 @@ pub enum Change {
 pub struct Tree {
     nodes: BTreeMap<String, Znode>,
     zxid: i64,
+    /// Nodes that nobody may set, nor make or delete children of.
+    protected: BTreeSet<String>,
+    /// Nodes whose content nobody may read.
+    concealed: BTreeSet<String>,
 }
 
 /// One step of a transaction, as it must be taken back.
@@ -114,7 +118,29 @@ impl Tree {
         Tree {
             nodes: BTreeMap::from([("/".to_owned(), Znode::new(b"", 0, None))]),
             zxid: 0,
+            protected: BTreeSet::new(),
+            concealed: BTreeSet::new(),
         }
+    }
+
+    /// Forbids writes of a node and of its children's names, as an ACL does, or allows them again.
+    pub fn protect(&mut self, path: &str, is_protected: bool) {
+        match is_protected {
+            true => self.protected.insert(path.to_owned()),
+            false => self.protected.remove(path),
+        };
+    }
+
+    /// Forbids reads of a node's content, as an ACL does, or allows them again.
+    pub fn conceal(&mut self, path: &str, is_concealed: bool) {
+        match is_concealed {
+            true => self.concealed.insert(path.to_owned()),
+            false => self.concealed.remove(path),
+        };
+    }
+
+    pub fn is_concealed(&self, path: &str) -> bool {
+        self.concealed.contains(path)
     }
 
     pub fn get(&self, path: &str) -> Option<&Znode> {
@@ -186,6 +212,9 @@ impl Tree {
         if !is_path(op.path()) {
             return Err(ZkError::BadArguments);
         }
+        if self.is_forbidden(op) {
+            return Err(ZkError::NoAuth);
+        }
         match op {
             Op::Check { path, version } => {
                 self.at_version(path, Some(*version))?;
@@ -210,6 +239,16 @@ impl Tree {
             }
             Op::Create { path, data, mode } => {
                 self.insert(session, path, data, *mode, changes, undo)
+            }
+        }
+    }
+
+    fn is_forbidden(&self, op: &Op) -> bool {
+        match op {
+            Op::Check { .. } => false,
+            Op::Set { path, .. } => self.protected.contains(path),
+            Op::Create { path, .. } | Op::Delete { path, .. } => {
+                self.protected.contains(parent_of(path))
             }
         }
     }

@@ -211,3 +211,19 @@ fn broken_notices_and_configurations_cost_only_themselves() {
     world.settle();
     assert!(world.led_by("t-0").starts_with("leader 2 isr [2] "));
 }
+
+#[test]
+fn a_topic_whose_configuration_is_gone_goes_by_the_clusters() {
+    let mut world = World::led(&[1, 2], "3.9");
+    world.create_topic("t", &[&[1, 2]]);
+    world.settle();
+    world.leader_asks_isr("t-0", &[1]);
+    world.kill(1);
+    world.settle();
+    world.notify_config_change(br#"{"version":2,"entity_path":"topics/t"}"#);
+    world.settle();
+    assert!(world.led_by("t-0").starts_with("leader -1 isr [1]"));
+    world.configure_unclean("brokers/<default>", Some(true));
+    world.settle();
+    assert!(world.led_by("t-0").starts_with("leader 2 isr [2]"));
+}

@@ -1,53 +1,17 @@
 //! Restraint under bad input: whatever stands in a node, it costs nothing but itself, and the message names the node.
 //! The rows and their outcomes are in `restraint_table`.
 
-use std::sync::{Arc, Mutex};
-
 use klamm::controller::ControllerSettings;
 use klamm::effect::Answer;
 use klamm::event::ControllerEvent;
 use klamm_sim::world::World;
-use tracing::subscriber::DefaultGuard;
 
+use crate::heard::Heard;
 use crate::restraint_table::{Outcome, Row, When, rows};
 
 const A_MINUTE_MS: u64 = 60_000;
 /// No line of a log is longer: a node of a megabyte must not end up there.
 const LINE_MAX: usize = 1_000;
-
-/// What was logged as a warning or an error.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Heard {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Heard {
-    /// Listens in this thread until the guard goes.
-    fn listen() -> (Heard, DefaultGuard) {
-        let heard = Heard::default();
-        let into = heard.clone();
-        let subscriber = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::WARN)
-            .with_writer(move || into.clone())
-            .with_ansi(false)
-            .finish();
-        (heard, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned();
-        text.lines().map(str::to_owned).collect()
-    }
-}
 
 /// Brokers 1 to 3, 3 dead, and dark-0 [3,1] without a leader: its election asks for configurations.
 fn before(settings: ControllerSettings) -> World {

@@ -556,3 +556,46 @@ fn a_klamm_in_office_gives_the_role_back_when_kraft_comes_into_play() {
     let registered = world.zookeeper.look_children("/brokers/ids");
     assert!(!registered.contains(&"9".to_owned()));
 }
+
+/// A broken znode makes Java brokers win and drop the role many times a second. Whoever tries for it lets other events have
+/// their turn, and goes on.
+#[test]
+fn a_role_that_changes_hands_all_the_time_is_taken_in_the_end() {
+    let mut world = World::of_brokers(&[1, 2], "3.9");
+    world.start_klamm();
+    for _ in 0..60 {
+        let rival = Fault::meanwhile(|zookeeper| {
+            seize_role(zookeeper, BrokerId(1));
+        });
+        world.klamm().faults().at_next(Call::TakeRole, rival);
+    }
+    while world.klamm().faults().outstanding() > 10 {
+        assert!(world.step());
+    }
+    assert!(!world.klamm().is_active());
+    assert!(
+        world.standing_by().contains("changes hands faster"),
+        "{}",
+        world.standing_by()
+    );
+    world.settle();
+    assert_eq!(world.klamm().faults().outstanding(), 0);
+    assert!(world.klamm().is_active());
+}
+
+#[test]
+fn whoever_waits_when_the_session_ends_is_sent_on() {
+    let mut world = World::led(&[1, 2], "3.9");
+    let compare = world.klamm().open_slot();
+    world.klamm().queue.put(ControllerEvent::Compare(compare));
+    let grow = crate::create_partitions::send(
+        &mut world,
+        &[crate::create_partitions::to("t", 2)],
+        30_000,
+        false,
+    );
+    world.klamm().expire_session();
+    let error = KafkaError::NOT_CONTROLLER;
+    assert_eq!(world.answer_to(compare), Answer::Compare(Err(error)));
+    assert_eq!(world.answer_to(grow), Answer::CreatePartitions(Err(error)));
+}

@@ -185,3 +185,43 @@ fn a_rack_not_used_yet_goes_before_load() {
     world.settle();
     assert_eq!(world.assigned("t-0"), [1, 3]);
 }
+
+#[test]
+fn a_failover_with_no_broker_at_all_lets_the_partition_wait_for_one() {
+    let mut world = World::of_brokers(&[1], "2.8");
+    world.kill(1);
+    world.create_topic("t", &[&[9], &[1, 9]]);
+    world.start_klamm();
+    world.settle();
+    assert!(world.klamm().is_active(), "{}", world.standing_by());
+    assert_eq!(world.led_by("t-0"), "none");
+    world.start_broker(1);
+    world.settle();
+    for of in ["t-0", "t-1"] {
+        assert_eq!(world.assigned(of), [1], "{of}");
+        assert_eq!(world.led_by(of), "leader 1 isr [1] le 0", "{of}");
+    }
+    world.assert_converged();
+}
+
+#[test]
+fn a_tool_that_writes_while_a_failover_rewrites_is_read_again() {
+    let mut world = World::of_brokers(&[1, 2, 3], "2.4");
+    world.create_topic("t", &[&[9, 1]]);
+    world.start_klamm();
+    world.klamm().faults().at_next(
+        Call::Write,
+        Fault::meanwhile(|zookeeper| {
+            let other = br#"{"version":1,"partitions":{"0":[9,3],"1":[9]}}"#;
+            zookeeper.poke("/brokers/topics/t", other);
+        }),
+    );
+    world.settle();
+    assert_eq!(world.klamm().faults().outstanding(), 0);
+    assert_eq!(world.assigned("t-0")[1], 3);
+    for of in ["t-0", "t-1"] {
+        assert!(!world.assigned(of).contains(&9), "{of}");
+        assert_ne!(world.led_by(of), "none", "{of}");
+    }
+    world.assert_converged();
+}

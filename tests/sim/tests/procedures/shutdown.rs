@@ -3,6 +3,7 @@
 use klamm::effect::{Answer, ReplyTo};
 use klamm::event::ControllerEvent;
 use klamm::model::{BrokerEpoch, BrokerId, KafkaError, TopicPartition};
+use klamm_sim::faults::{Call, Fault};
 use klamm_sim::world::{World, partition};
 
 fn three(release: &str) -> World {
@@ -208,4 +209,25 @@ fn a_leaving_broker_gets_no_new_leadership_until_it_has_bounced() {
     assert_eq!(world.led_by("u-0"), "leader 1 isr [1,2] le 0");
     world.catch_up();
     assert_eq!(world.led_by("t-0"), "leader 2 isr [2,1] le 0");
+}
+
+/// Leaders that change their in-sync sets in the same moment cost a round, and nothing else.
+#[test]
+fn a_broker_leaves_although_its_partitions_are_written_by_their_leaders_meanwhile() {
+    let mut world = three("2.4");
+    let meanwhile = Fault::meanwhile(|zookeeper| {
+        for at in [0, 1] {
+            let path = format!("/brokers/topics/t/partitions/{at}/state");
+            let state = zookeeper.look(&path).unwrap();
+            zookeeper.poke(&path, state.data());
+        }
+    });
+    world.klamm().faults().at_next(Call::Write, meanwhile);
+    assert_eq!(leave(&mut world, 1), Ok(Vec::new()));
+    assert_eq!(world.klamm().faults().outstanding(), 0);
+    let led = [world.led_by("t-0"), world.led_by("t-1")];
+    assert_eq!(led, ["leader 2 isr [2,3] le 1", "leader 2 isr [2,3] le 1"]);
+    world.kill(1);
+    world.settle();
+    world.assert_converged();
 }

@@ -161,3 +161,33 @@ fn however_often_the_connection_is_cut_there_is_one_sweep_a_minute() {
     world.advance(10 * A_MINUTE_MS);
     assert_eq!(sweeps(&mut world) - before, 10);
 }
+
+/// More topics than one slice of the sweep looks at.
+#[test]
+fn a_change_that_no_watch_told_of_is_found_in_the_last_of_many_topics() {
+    let mut world = World::led(&[1, 2], "2.4");
+    for index in 0..501 {
+        world.create_topic(&format!("t{index:03}"), &[&[1]]);
+    }
+    world.settle();
+    unseen(&mut world, |world| world.add_partition("t500", &[2]));
+    world.advance(A_MINUTE_MS);
+    assert_eq!(world.led_by("t500-1"), "leader 2 isr [2] le 0");
+}
+
+#[test]
+fn where_no_former_controller_wrote_after_a_takeover_nobody_is_told_anything() {
+    let mut world = World::led(&[1, 2], "1.1");
+    world.create_topic("t", &[&[1, 2]]);
+    world.settle();
+    world.told();
+    let reads = |world: &mut World| {
+        let calls = world.klamm().faults().calls();
+        let reads = calls.iter().filter(|call| **call == Call::PartitionStates);
+        reads.count()
+    };
+    let before = reads(&mut world);
+    world.advance(11_000);
+    assert_eq!(reads(&mut world), before + 1, "they were read again");
+    assert_eq!(world.told(), [""; 0]);
+}
