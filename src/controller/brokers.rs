@@ -106,9 +106,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for registration in started {
             self.context.add_live_broker(registration);
         }
-        // 1. What their directories were like before is void.
+        // 1. What their directories were like before is void, and so is what they were told and never answered.
         for id in &ids {
             self.context.clear_offline_dirs(*id);
+            deletion::forget_orders(&mut self.context, *id);
         }
         // 2. The others hear who is alive. 3. The new ones hear everything.
         self.send_update_metadata(&existing, &[]);

@@ -62,7 +62,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 !self
                     .context
                     .is_replica_online_or_shutting_down(id, partition)
-                    && self.context.replica_state(replica) == ReplicaState::Online
+                    && matches!(
+                        self.context.replica_state(replica),
+                        ReplicaState::Online | ReplicaState::DeletionStarted
+                    )
             })
             .collect();
         self.on_replicas_become_offline(left_behind).await?;

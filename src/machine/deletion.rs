@@ -340,6 +340,16 @@ pub fn fail_replicas(context: &mut ControllerContext, replicas: &[Replica]) {
     }
 }
 
+/// A broker starts: what an earlier life of it was told to delete and has not answered is told again. It was taken note of
+/// when that life ended, unless ZooKeeper refused something then.
+pub fn forget_orders(context: &mut ControllerContext, broker: BrokerId) {
+    for replica in context.replicas_on(broker) {
+        if context.replica_state(&replica) == ReplicaState::DeletionStarted {
+            context.put_replica_state(&replica, ReplicaState::DeletionIneligible);
+        }
+    }
+}
+
 /// Whether a replica of a queued topic still takes part in its partition, so that it can leave it.
 pub fn takes_part(context: &ControllerContext, replica: &Replica) -> bool {
     matches!(

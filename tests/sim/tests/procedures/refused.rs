@@ -641,3 +641,35 @@ fn what_is_compared_with_a_zookeeper_that_refuses_is_answered() {
     assert!(matches!(world.answer_to(slot), Answer::Compare(Err(_))));
     assert!(world.klamm().is_active());
 }
+
+/// What stands against the deletion of a topic when its broker dies in the midst of it, and ZooKeeper refuses what follows.
+#[test]
+fn a_broker_that_died_in_the_midst_of_a_deletion_is_told_again_whatever_was_refused() {
+    for refused in [
+        Call::PartitionStates,
+        Call::Write,
+        Call::TopicConfigs,
+        Call::Feature,
+    ] {
+        for returns_first in [true, false] {
+            let mut world = led();
+            world.pause(3);
+            world.zookeeper.poke("/admin/delete_topics/t", b"");
+            world.settle();
+            assert!(world.topic("t").is_some());
+            let faults = world.klamm().faults().clone();
+            faults.at_next(refused, Fault::Refused("not now"));
+            world.kill(3);
+            world.settle();
+            if !returns_first {
+                world.advance(A_MINUTE_MS);
+            }
+            world.start_broker(3);
+            world.settle();
+            faults.clear();
+            world.advance(2 * A_MINUTE_MS);
+            assert!(world.topic("t").is_none(), "{refused:?} {returns_first}");
+            world.assert_converged();
+        }
+    }
+}
