@@ -118,12 +118,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if self.awaited_creations.is_empty() {
             return;
         }
-        let context = &self.context;
-        let is_registered = |of: Incarnation| {
-            let registration = context.registration(of.broker);
-            registration.is_some_and(|registration| registration.epoch == of.epoch)
-        };
-        self.acknowledgements.retain(is_registered);
+        self.forget_gone_incarnations();
         let now_ms = self.ports.clock.now_ms();
         for mut awaited in std::mem::take(&mut self.awaited_creations) {
             let topics = awaited.topics.iter_mut();
@@ -142,6 +137,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
             self.answer(awaited.reply_to, awaited.answering.answer());
         }
+    }
+
+    /// Who is gone need not acknowledge anything.
+    pub(super) fn forget_gone_incarnations(&mut self) {
+        let context = &self.context;
+        let is_registered = |of: Incarnation| {
+            let registration = context.registration(of.broker);
+            registration.is_some_and(|registration| registration.epoch == of.epoch)
+        };
+        self.acknowledgements.retain(is_registered);
     }
 
     fn standing(&mut self, awaited: &mut Awaited, now_ms: u64) -> Standing {

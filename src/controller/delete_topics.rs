@@ -12,6 +12,7 @@ use super::quotas::Charged;
 use super::{KafkaController, log};
 use crate::effect::{Answer, DeletedTopic, ReplyTo, TopicReference, ZkOutcome, ZkWrite};
 use crate::event::{Claimant, ControllerEvent};
+use crate::machine::acknowledgement::{Announcement, Heard, STRAGGLERS_MS};
 use crate::model::{ApiError, KafkaError, TopicName};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -19,8 +20,23 @@ use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 #[derive(Debug)]
 pub(super) struct AwaitedDeletion {
     topics: Vec<DeletedTopic>,
+    /// What brokers were told once all of them were announced as gone.
+    announced: Option<Announcement>,
     due_at_ms: u64,
     reply_to: ReplyTo,
+}
+
+/// Where the topics of one request stand, taken together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// No client finds them any more, or there is nothing to wait for.
+    Gone,
+    /// Some brokers have forgotten them, others may.
+    GoneForSome,
+    /// Brokers were told, and none has acknowledged it yet.
+    Unheard,
+    /// The deletion of one has yet to begin.
+    NotAnnounced,
 }
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -45,6 +61,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let patience_ms = u64::try_from(timeout_ms).unwrap_or(0);
         self.awaited_deletions.push(AwaitedDeletion {
             topics,
+            announced: None,
             due_at_ms: self.ports.clock.now_ms().saturating_add(patience_ms),
             reply_to,
         });
@@ -181,20 +198,58 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if self.awaited_deletions.is_empty() {
             return;
         }
+        self.forget_gone_incarnations();
         let now_ms = self.ports.clock.now_ms();
         for mut awaited in std::mem::take(&mut self.awaited_deletions) {
-            let is_there = |topic: &DeletedTopic| topic.result.is_ok() && self.is_told(topic);
-            if !awaited.topics.iter().any(is_there) {
-                self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(awaited.topics)));
-            } else if awaited.due_at_ms <= now_ms {
-                for index in 0..awaited.topics.len() {
-                    if is_there(&awaited.topics[index]) {
-                        awaited.topics[index].result = Err(self.timed_out(&awaited.topics[index]));
-                    }
-                }
-                self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(awaited.topics)));
-            } else {
+            let standing = self.deletion_standing(&mut awaited, now_ms);
+            if standing != Standing::Gone && awaited.due_at_ms > now_ms {
                 self.awaited_deletions.push(awaited);
+                continue;
+            }
+            for index in 0..awaited.topics.len() {
+                if let Some(why) = self.too_late(standing, &awaited.topics[index]) {
+                    let late = ApiError::new(KafkaError::REQUEST_TIMED_OUT, why);
+                    awaited.topics[index].result = Err(late);
+                }
+            }
+            self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(awaited.topics)));
+        }
+    }
+
+    /// Java waits for the metadata cache of the controller's own broker; a klamm has none, and a client may ask any broker
+    /// next: as for topics that are created, all brokers are waited for, or a second once the first has heard of it.
+    fn deletion_standing(&mut self, awaited: &mut AwaitedDeletion, now_ms: u64) -> Standing {
+        if awaited.topics.iter().all(|topic| topic.result.is_err()) {
+            return Standing::Gone;
+        }
+        let is_told = |topic: &DeletedTopic| topic.result.is_ok() && self.is_told(topic);
+        if awaited.announced.is_none() && awaited.topics.iter().any(is_told) {
+            return Standing::NotAnnounced;
+        }
+        let acknowledgements = &self.acknowledgements;
+        let announced = awaited
+            .announced
+            .get_or_insert_with(|| acknowledgements.announcement());
+        match announced.heard(acknowledgements, now_ms) {
+            Heard::Enough => Standing::Gone,
+            Heard::ByNobody => Standing::Unheard,
+            Heard::BySome => Standing::GoneForSome,
+            Heard::ByTheFirst => {
+                let due = ControllerEvent::AnswerDue;
+                self.ports.clock.schedule(STRAGGLERS_MS, due);
+                Standing::GoneForSome
+            }
+        }
+    }
+
+    /// Why a client that waits no longer can't be told that a topic is gone.
+    fn too_late(&self, standing: Standing, topic: &DeletedTopic) -> Option<String> {
+        match standing {
+            _ if topic.result.is_err() => None,
+            Standing::Gone | Standing::GoneForSome => None,
+            Standing::NotAnnounced => self.is_told(topic).then(|| self.what_is_waited_for(topic)),
+            Standing::Unheard => {
+                Some("the deletion is under way, and no broker has acknowledged it yet".to_owned())
             }
         }
     }
@@ -208,14 +263,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The deletion goes on; what it waits for is what the client wants to know.
-    fn timed_out(&self, topic: &DeletedTopic) -> ApiError {
+    fn what_is_waited_for(&self, topic: &DeletedTopic) -> String {
         let name = topic.name.as_ref();
         let why = name.and_then(|name| self.context.ineligible_for_deletion(name));
-        let message = match why {
+        match why {
             Some(why) => format!("the deletion goes on later: {why}"),
             None => "the deletion is under way".to_owned(),
-        };
-        ApiError::new(KafkaError::REQUEST_TIMED_OUT, message)
+        }
     }
 
     /// The role is gone: whoever waits asks the next controller, which finds the markers.

@@ -140,7 +140,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// all others.
     async fn leave_no_registration(&mut self, view: &RoleView) -> Result<(), ZkFault> {
         match view.own_registration {
-            Some(_) if self.context.term().is_none() => self.ports.zk.drop_registration().await,
+            Some(_) if self.context.term().is_none() && !planted!(KeepRegistration) => {
+                self.ports.zk.drop_registration().await
+            }
             _ => Ok(()),
         }
     }

@@ -134,7 +134,7 @@ impl Simulator {
 
     /// A replica that left while its broker was away keeps its folder there, under the Java controller too; an operator
     /// removes it. Under another topic id it would keep a new replica out for ever.
-    pub(super) fn remove_stray_logs(&mut self, id: i32) {
+    fn remove_stray_logs(&mut self, id: i32) {
         for (at, topic_id) in self.world.broker(id, |broker| broker.logs.clone()) {
             let topic = self.world.readable_topic(at.topic.as_str());
             let Some(topic) = topic else {
@@ -213,11 +213,17 @@ impl Simulator {
             self.write_to(index, Sender::Leaving(broker, times), about.clone(), event)
         });
         if !asked {
-            self.hear_leave_answer(broker, times, None);
+            self.hear_leave_answer(broker, times, None, 0);
         }
     }
 
-    pub(super) fn hear_leave_answer(&mut self, id: BrokerId, times: u32, answer: Option<Answer>) {
+    pub(super) fn hear_leave_answer(
+        &mut self,
+        id: BrokerId,
+        times: u32,
+        answer: Option<Answer>,
+        index: usize,
+    ) {
         let remaining = match answer {
             Some(Answer::ControlledShutdown(Ok(remaining))) => Some(remaining.len()),
             Some(Answer::ControlledShutdown(Err(KafkaError::STALE_BROKER_EPOCH))) => None,
@@ -234,7 +240,9 @@ impl Simulator {
         }
         if remaining == Some(0) {
             self.trace.count("brokers that left as they should");
-            self.checks.broker_was_let_go(&self.world, id);
+            if self.klamm_in_office() == Some(index) {
+                self.checks.broker_was_let_go(&self.world, id);
+            }
         }
         self.world.kill(id.0);
         let after_ms = self.chance.within(Span::new(100, 8_000));

@@ -19,6 +19,8 @@ pub struct BrokerClimate {
     pub id: i32,
     /// The release of its binaries.
     pub release: String,
+    /// Its `inter.broker.protocol.version`.
+    pub protocol: String,
 }
 
 /// See the file's comment.
@@ -26,7 +28,7 @@ pub struct BrokerClimate {
 pub struct Climate {
     /// The brokers.
     pub brokers: Vec<BrokerClimate>,
-    /// `inter.broker.protocol.version` of all of them.
+    /// The lowest of their protocols.
     pub protocol: String,
     /// How many klamms there are.
     pub klamms: usize,
@@ -89,13 +91,19 @@ impl Climate {
             })
             .collect();
         let oldest = releases.iter().copied().min().unwrap_or(first);
+        // At the end of an upgrade the protocol is raised, one broker at a time.
+        let is_raised = chance.once_in(3);
         let brokers = (1..=count).zip(&releases).map(|(id, at)| BrokerClimate {
             id,
             release: release(*at).to_owned(),
+            protocol: match is_raised && chance.once_in(2) {
+                true => release(*at).to_owned(),
+                false => release(oldest).to_owned(),
+            },
         });
         let has_followers = chance.once_in(2);
         Climate {
-            brokers: brokers.collect(),
+            brokers: brokers.collect::<Vec<_>>(),
             protocol: release(oldest).to_owned(),
             klamms: 1 + chance.below(3) as usize,
             watches: match chance.once_in(3) {

@@ -108,6 +108,7 @@ impl Simulator {
         self.check_topics(&mut found);
         found.extend(self.world.differences(&[]));
         self.check_logs(&mut found);
+        self.check_caches(&mut found);
         self.check_klamms(&mut found);
         found
     }
@@ -185,6 +186,18 @@ impl Simulator {
                     }
                 }
             }
+        }
+    }
+
+    /// No broker tells clients of a topic that there isn't.
+    fn check_caches(&self, found: &mut Vec<String>) {
+        let names = self.world.zookeeper.look_children(paths::TOPICS);
+        for broker in self.world.cluster.borrow().values() {
+            let strange = broker.cache.keys().filter(|at| {
+                let is_there = names.iter().any(|name| name == at.topic.as_str());
+                !is_there && self.checks.should_have_forgotten(broker, &at.topic)
+            });
+            found.extend(strange.map(|at| format!("broker {} tells clients of {at}", broker.id)));
         }
     }
 

@@ -163,9 +163,5 @@ impl Simulator {
         if self.world.zookeeper.look(&path).is_some() {
             self.world.zookeeper.poke(&path, data);
         }
-        // Nobody could tell until now what is assigned where.
-        for broker in self.climate.brokers.clone() {
-            self.remove_stray_logs(broker.id);
-        }
     }
 }

@@ -5,7 +5,7 @@
 
 use klamm::effect::{Answer, ReplyTo};
 use klamm::event::ControllerEvent;
-use klamm::model::BrokerId;
+use klamm::model::{BrokerId, TopicName};
 
 /// Who wrote, and so who is to hear of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Sender {
     Client,
     /// A broker's leaders that want new in-sync sets, and how often its process had been started.
     IsrChange(BrokerId, u64),
+    /// A client that waits until a topic is gone for clients, and the transaction that made its node.
+    Deleting(TopicName, i64),
     /// A broker that wants to leave, and how often it has asked.
     Leaving(BrokerId, u32),
 }

@@ -119,12 +119,23 @@ impl Simulator {
         about: &str,
         event: impl FnOnce(klamm::effect::ReplyTo) -> ControllerEvent + 'static,
     ) -> bool {
+        self.ask_as(Sender::Client, chance, about, event)
+    }
+
+    /// The same, by one who makes something of the answer.
+    fn ask_as(
+        &mut self,
+        sender: Sender,
+        chance: &Chance,
+        about: &str,
+        event: impl FnOnce(klamm::effect::ReplyTo) -> ControllerEvent + 'static,
+    ) -> bool {
         let all: Vec<usize> = (0..self.world.klamms.len()).collect();
         let index = self
             .klamm_in_office()
             .or_else(|| chance.pick(&all).copied());
         let event: MakeEvent = Box::new(event);
-        index.is_some_and(|index| self.write_to(index, Sender::Client, about.to_owned(), event))
+        index.is_some_and(|index| self.write_to(index, sender, about.to_owned(), event))
     }
 
     fn ask_topic(&mut self, chance: &Chance) -> bool {
@@ -183,11 +194,18 @@ impl Simulator {
     }
 
     fn ask_deletion(&mut self, chance: &Chance) -> bool {
-        let name = self.some_name(chance);
+        let name = TopicName::new(self.some_name(chance));
         let timeout_ms = timeout(chance);
-        self.ask(chance, &format!("to delete {name}"), move |reply_to| {
+        let made_at = self.world.zookeeper.look(&paths::topic(&name));
+        let made_at = made_at.map(|node| node.stat().czxid);
+        let sender = match made_at.filter(|_| timeout_ms > 0) {
+            Some(made_at) => Sender::Deleting(name.clone(), made_at),
+            None => Sender::Client,
+        };
+        let about = format!("to delete {name}");
+        self.ask_as(sender, chance, &about, move |reply_to| {
             ControllerEvent::DeleteTopics {
-                topics: vec![TopicReference::Name(TopicName::new(name))],
+                topics: vec![TopicReference::Name(name)],
                 timeout_ms,
                 claimant: anonymous(),
                 reply_to,
@@ -428,9 +446,12 @@ impl Simulator {
     }
 
     fn hold(&mut self, chance: &Chance) -> bool {
+        if self.world.zookeeper.look(paths::KLAMM_HOLD).is_some() {
+            return false;
+        }
         self.world.zookeeper.poke(paths::KLAMM_HOLD, b"");
         self.checks.hold_was_put(self.now_ms());
-        self.plan(chance.within(Span::new(1_000, 15_000)), Deed::LiftHold);
+        self.plan(chance.within(Span::new(1_000, 50_000)), Deed::LiftHold);
         true
     }
 

@@ -88,7 +88,7 @@ impl Simulator {
             .zookeeper
             .set_request_limit_bytes(climate.request_limit_bytes);
         for broker in &climate.brokers {
-            world.add_broker(broker.id, &broker.release, &climate.protocol);
+            world.add_broker(broker.id, &broker.release, &broker.protocol);
             world.start_broker(broker.id);
         }
         let followers = climate.lag_ms.map_or(0, |_| 2);
@@ -484,7 +484,9 @@ impl Simulator {
                 self.letters.push(letter);
             }
             Place::Waiting(_) => self.letters.push(letter),
-            Place::Coming(answer) => self.hear_answer(letter.sender, &letter.about, answer),
+            Place::Coming(answer) => {
+                self.hear_answer(letter.sender, &letter.about, answer, index);
+            }
         }
     }
 
@@ -511,7 +513,7 @@ impl Simulator {
         }
     }
 
-    fn hear_answer(&mut self, sender: Sender, about: &str, answer: Option<Answer>) {
+    fn hear_answer(&mut self, sender: Sender, about: &str, answer: Option<Answer>, index: usize) {
         let now_ms = self.now_ms();
         match &answer {
             Some(answer) => {
@@ -528,7 +530,16 @@ impl Simulator {
         match sender {
             Sender::Client => {}
             Sender::IsrChange(broker, starts) => self.hear_isr_answer(broker, starts, answer),
-            Sender::Leaving(broker, times) => self.hear_leave_answer(broker, times, answer),
+            Sender::Leaving(broker, times) => {
+                self.hear_leave_answer(broker, times, answer, index);
+            }
+            Sender::Deleting(topic, made_at) => {
+                let is_done = matches!(&answer, Some(Answer::DeleteTopics(Ok(topics))) if topics.iter().all(|topic| topic.result.is_ok()));
+                if is_done {
+                    self.checks
+                        .topic_was_said_to_be_gone(&self.world, &topic, made_at);
+                }
+            }
         }
     }
 
@@ -580,6 +591,7 @@ fn a_rival(world: &World, climate: &Climate, seed: u64) -> Rival {
     let lives_in = lives_in.cloned().unwrap_or_else(|| BrokerClimate {
         id: 1,
         release: climate.protocol.clone(),
+        protocol: climate.protocol.clone(),
     });
     let pace = Pace::drawn(&world.time, chance, climate.zookeeper_latency_ms);
     Rival::new(

@@ -12,18 +12,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use klamm::model::{
     BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicName, TopicPartition,
 };
-use klamm::zk::{paths, znode};
+use klamm::zk::paths::{self, TopicPath};
+use klamm::zk::znode;
 
 use super::trace::Trace;
 use crate::broker::{Process, SimBroker};
 use crate::replica_log::{Record, ReplicaLog};
 use crate::request::Request;
-use crate::world::World;
+use crate::world::{KLAMM, World};
 use crate::zookeeper::{SessionId, Transaction};
 
 use records::{Leadership, Records};
 use states::{Author, States};
 use strays::Strays;
+
+/// Under which controller epoch which incarnation of a broker was told something last.
+type Attended = BTreeMap<BrokerId, (i32, BrokerEpoch)>;
+
+/// For so long a klamm that hung may have overlooked a hold.
+const HOLD_MS: u64 = 30_000;
 
 /// See the file's comment.
 #[derive(Debug, Default)]
@@ -34,8 +41,9 @@ pub struct Checks {
     epoch: i32,
     states: States,
     strays: Strays,
-    /// Under which controller epoch which incarnation of a broker was told something last.
-    attended: BTreeMap<BrokerId, (i32, BrokerEpoch)>,
+    attended: Attended,
+    /// Under which controller epoch topics went, and whom that controller had reached.
+    gone: BTreeMap<TopicName, (i32, Attended)>,
     /// Topics that may have had unclean leaders at some time.
     unclean: BTreeSet<TopicName>,
     unclean_by_default: bool,
@@ -127,6 +135,14 @@ impl Checks {
         }
     }
 
+    /// Whether a broker should have forgotten a topic: it was there when the controller in office deleted it, and since.
+    pub fn should_have_forgotten(&self, broker: &SimBroker, topic: &TopicName) -> bool {
+        self.gone.get(topic).is_some_and(|(epoch, attended)| {
+            let there = Some(&(self.epoch, broker.epoch));
+            *epoch == self.epoch && attended.get(&broker.id) == there
+        })
+    }
+
     /// Whether the controller in office can't know of a log that a move left behind.
     pub fn is_beyond(&self, broker: BrokerId, at: &TopicPartition) -> bool {
         self.strays.is_beyond(broker, at, self.epoch)
@@ -163,6 +179,11 @@ impl Checks {
                     ),
                     None => trace.line(now_ms, format_args!("{author:?} {path} gone")),
                 }
+            }
+            if node.is_none()
+                && let Some(TopicPath::Topic(topic)) = paths::topic_path(path)
+            {
+                self.gone.insert(topic, (self.epoch, self.attended.clone()));
             }
             let attended = &self.attended;
             let is_attended = |id: BrokerId| {
@@ -212,6 +233,13 @@ impl Checks {
             .or_else(|| world.zookeeper.look(paths::CONTROLLER))
             .and_then(|node| znode::decode_controller(node.data()).ok())
             .map(|controller| controller.broker);
+        let is_klamm = winner.is_some_and(|id| id.0 >= KLAMM);
+        let now_ms = world.time.now_ms();
+        let is_held = world.zookeeper.look(paths::KLAMM_HOLD).is_some();
+        if is_klamm && is_held && self.hold_since_ms.is_some_and(|at| at + HOLD_MS < now_ms) {
+            self.breaches
+                .push(format!("{winner:?} took the role under a hold"));
+        }
         if let Some(winner) = winner {
             self.terms.insert(number, (winner, transaction.session));
         }
@@ -243,10 +271,40 @@ impl Checks {
         }
     }
 
-    /// A broker was told that it leads nothing any more.
-    pub fn broker_was_let_go(&mut self, _world: &World, _id: BrokerId) {}
+    /// A broker was told that it leads nothing any more: whatever has another replica in sync has another leader.
+    pub fn broker_was_let_go(&mut self, world: &World, id: BrokerId) {
+        for (at, state) in self.states.led_by(id) {
+            let topic = world.readable_topic(at.topic.as_str());
+            let assignment = topic.and_then(|topic| topic.partitions.get(&at.partition).cloned());
+            let marker = paths::topic_deletion(&at.topic);
+            let is_shared = assignment.is_some_and(|assignment| assignment.replicas.len() > 1);
+            if is_shared && world.zookeeper.look(&marker).is_none() {
+                self.breaches.push(format!(
+                    "broker {id} was told that it leads nothing, and leads {at}: {state:?}"
+                ));
+            }
+        }
+    }
 
-    /// An operator put the hold on all klamms.
+    /// A client that waited was told that no client finds a topic any more: at least one broker has forgotten it.
+    pub fn topic_was_said_to_be_gone(&mut self, world: &World, topic: &TopicName, made_at: i64) {
+        let node = world.zookeeper.look(&paths::topic(topic));
+        if node.is_none_or(|node| node.stat().czxid != made_at) {
+            return;
+        }
+        let cluster = world.cluster.borrow();
+        let mut running = cluster
+            .values()
+            .filter(|broker| broker.process == Process::Running);
+        let knows = |broker: &SimBroker| broker.cache.keys().any(|at| at.topic == *topic);
+        if running.clone().next().is_some() && running.all(knows) {
+            self.breaches.push(format!(
+                "a client was told that {topic} is gone, and every broker tells of it"
+            ));
+        }
+    }
+
+    /// An operator put the hold on all klamms, none being there.
     pub fn hold_was_put(&mut self, now_ms: u64) {
         self.hold_since_ms = Some(now_ms);
     }

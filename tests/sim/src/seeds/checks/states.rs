@@ -91,6 +91,13 @@ impl States {
         ))
     }
 
+    /// The partitions that a broker leads, as their states say.
+    pub fn led_by(&self, id: BrokerId) -> Vec<(TopicPartition, StateRead)> {
+        let all = self.last.iter();
+        let led = all.filter(|(_, state)| state.leader_and_isr.leader == id);
+        led.map(|(at, state)| (at.clone(), state.clone())).collect()
+    }
+
     /// Whether somebody was elected under this epoch or a later one up to it who was not in sync, since a leader was last
     /// asked about. Whoever leads from then on follows from that election.
     pub fn was_elected_uncleanly(&mut self, at: &TopicPartition, epoch: LeaderEpoch) -> bool {

@@ -18,6 +18,8 @@ type Hosts = BTreeMap<i32, BTreeSet<BrokerId>>;
 pub struct Strays {
     assigned: BTreeMap<TopicName, Hosts>,
     left: BTreeMap<(BrokerId, TopicPartition), i32>,
+    /// Topics whose nodes were broken for a while: nobody who came back then could tell what was left there.
+    muddled: BTreeSet<TopicName>,
 }
 
 impl Strays {
@@ -45,6 +47,7 @@ impl Strays {
         };
         let read = znode::decode_topic(path, node.data(), node.stat().version);
         let Some(found) = read.found() else {
+            self.muddled.insert(topic);
             return;
         };
         let hosts = |assignment: &klamm::model::ReplicaAssignment| {
@@ -79,6 +82,6 @@ impl Strays {
     /// Whether the controller that is in office under `epoch` can't know of a log that a move left behind.
     pub fn is_beyond(&self, broker: BrokerId, at: &TopicPartition, epoch: i32) -> bool {
         let left = self.left.get(&(broker, at.clone()));
-        left.is_some_and(|left_in| *left_in < epoch)
+        left.is_some_and(|left_in| *left_in < epoch) || self.muddled.contains(&at.topic)
     }
 }
