@@ -16,6 +16,8 @@ pub mod fences;
 pub mod klamm;
 pub mod leaders;
 pub mod pace;
+#[cfg(feature = "planted")]
+pub mod planted;
 pub mod replica_log;
 pub mod replies;
 pub mod request;

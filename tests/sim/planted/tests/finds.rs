@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use klamm::planted::{Fault, plant};
+use klamm_sim_planted::planted::plant_unfenced;
 use klamm_sim_planted::seeds::play;
 use klamm_sim_planted::seeds::scenario::Scenario;
 use klamm_sim_planted::seeds::trace::Trace;
@@ -13,25 +14,59 @@ use klamm_sim_planted::seeds::trace::Trace;
 /// Within so many seeds each must be found.
 const SEEDS_MAX: u64 = 2_000;
 
+/// What is planted: a fault of the controller, or that its port forgets to check the epoch.
+#[derive(Debug, Clone, Copy)]
+enum Planted {
+    Controller(Fault),
+    DropEpochCheck,
+}
+
+impl Planted {
+    fn all() -> Vec<Planted> {
+        let of_controller = Fault::ALL.iter().copied().map(Planted::Controller);
+        of_controller.chain([Planted::DropEpochCheck]).collect()
+    }
+
+    fn plant(self) {
+        match self {
+            Planted::Controller(fault) => plant(Some(fault)),
+            Planted::DropEpochCheck => plant_unfenced(true),
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Planted::Controller(fault) => fault.about(),
+            Planted::DropEpochCheck => "A deposed controller's writes take hold.",
+        }
+    }
+}
+
+fn take_out() {
+    plant(None);
+    plant_unfenced(false);
+}
+
 /// The first seed in which a fault is found, and how.
-fn found(fault: Fault) -> Option<(u64, String)> {
-    plant(Some(fault));
+fn found(fault: Planted) -> Option<(u64, String)> {
+    fault.plant();
     let found = (1..=SEEDS_MAX).find_map(|seed| {
         let failure = play(&Scenario::of(seed), Trace::default()).failure?;
         Some((seed, failure))
     });
-    plant(None);
+    take_out();
     found
 }
 
 #[test]
 fn every_planted_fault_is_found_within_two_thousand_seeds() {
     std::panic::set_hook(Box::new(|_| {}));
+    let all = Planted::all();
     let next = AtomicUsize::new(0);
     let find_some = || {
         let mut lines = Vec::new();
         let mut missed = Vec::new();
-        while let Some(fault) = Fault::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(fault) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
             match found(*fault) {
                 Some((seed, how)) => {
                     let words: Vec<&str> = how.lines().take(2).collect();
@@ -55,7 +90,7 @@ fn every_planted_fault_is_found_within_two_thousand_seeds() {
     });
     lines.sort();
     println!("{}", lines.join("\n"));
-    assert_eq!(lines.len() + missed.len(), Fault::ALL.len());
-    assert!(Fault::ALL.len() >= 20);
+    assert_eq!(lines.len() + missed.len(), all.len());
+    assert!(all.len() >= 20);
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }

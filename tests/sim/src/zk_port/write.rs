@@ -27,7 +27,7 @@ pub async fn perform(
         }
         other => Target::of(other),
     };
-    let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, term.epoch_zk_version)];
+    let mut ops = vec![Op::check(paths::CONTROLLER_EPOCH, fence(line, term))];
     ops.extend(missing_parents(line, write).await?);
     ops.extend(notice(line, write).await?);
     ops.extend(config(line, write).await?);
@@ -58,6 +58,17 @@ pub async fn perform(
             }
         }
     }
+}
+
+/// The version that `/controller_epoch` must have.
+fn fence(line: &Line<'_>, term: &Term) -> i32 {
+    #[cfg(feature = "planted")]
+    if crate::planted::is_unfenced() {
+        let node = line.session.zookeeper().look(paths::CONTROLLER_EPOCH);
+        return node.map_or(term.epoch_zk_version, |node| node.stat().version);
+    }
+    let _ = line;
+    term.epoch_zk_version
 }
 
 /// The operation that a write comes down to, and what the node is like once it took hold.

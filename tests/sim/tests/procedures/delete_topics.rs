@@ -284,3 +284,32 @@ fn what_zookeeper_refuses_is_told_and_costs_only_itself() {
     let slot = delete(&mut world, &[named("t")], PATIENCE_MS);
     assert_eq!(said(&mut world, slot), ["t ok"]);
 }
+
+/// As for topics that are created: a client asks any broker next.
+#[test]
+fn a_client_hears_that_a_topic_is_gone_when_brokers_have_forgotten_it() {
+    let mut world = led("3.9");
+    world.pause(2);
+    let slot = delete(&mut world, &[named("u")], PATIENCE_MS);
+    // Brokers 1 and 3 have forgotten it; broker 2 hangs, and gets a second.
+    assert!(world.klamm().replies.answer_to(slot).is_none());
+    world.advance(900);
+    assert!(world.klamm().replies.answer_to(slot).is_none());
+    world.advance(200);
+    assert_eq!(said(&mut world, slot), ["u ok"]);
+
+    for id in [1, 3] {
+        world.pause(id);
+    }
+    let slot = delete(&mut world, &[named("t")], 5_000);
+    world.advance(4_900);
+    assert!(world.klamm().replies.answer_to(slot).is_none());
+    world.advance(200);
+    assert_eq!(said(&mut world, slot), ["t REQUEST_TIMED_OUT(7)"]);
+    for id in [1, 2, 3] {
+        world.resume(id);
+    }
+    world.settle();
+    assert!(world.topic("t").is_none());
+    world.assert_converged();
+}
