@@ -58,8 +58,6 @@ pub struct Climate {
     pub balances: bool,
     /// How long faults go on, in milliseconds.
     pub safety_ms: u64,
-    /// How many acts there are.
-    pub acts: usize,
 }
 
 /// Rates that are never, seldom or often, one as likely as the other.
@@ -101,10 +99,14 @@ impl Climate {
                 false => release(oldest).to_owned(),
             },
         });
+        let brokers: Vec<BrokerClimate> = brokers.collect();
+        let lowest = brokers.iter().map(|broker| &broker.protocol);
+        let lowest = lowest.min_by_key(|protocol| crate::world::protocol(protocol));
+        let lowest = lowest.cloned().unwrap_or_default();
         let has_followers = chance.once_in(2);
         Climate {
-            brokers: brokers.collect::<Vec<_>>(),
-            protocol: release(oldest).to_owned(),
+            brokers,
+            protocol: lowest,
             klamms: 1 + chance.below(3) as usize,
             watches: match chance.once_in(3) {
                 true => TopicWatches::OneShot,
@@ -137,7 +139,6 @@ impl Climate {
             stall: rate(chance, 10_000),
             balances: chance.once_in(3),
             safety_ms: 10_000 + chance.below(50_000),
-            acts: 5 + chance.below(56) as usize,
         }
     }
 

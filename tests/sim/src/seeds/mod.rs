@@ -7,6 +7,7 @@ pub mod act;
 mod brokers;
 pub mod checks;
 pub mod climate;
+mod climate_text;
 mod ending;
 mod klamms;
 mod letters;

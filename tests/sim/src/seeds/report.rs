@@ -74,19 +74,6 @@ pub fn story(failing: &Failing) -> String {
     for line in failing.failure.lines() {
         let _ = writeln!(text, "# {line}");
     }
-    let climate = failing.scenario.climate();
-    let brokers: Vec<String> = climate
-        .brokers
-        .iter()
-        .map(|broker| format!("{} of {}", broker.id, broker.release))
-        .collect();
-    let _ = writeln!(
-        text,
-        "#\n# {} klamms; brokers {} at protocol {}",
-        climate.klamms,
-        brokers.join(", "),
-        climate.protocol,
-    );
     let _ = write!(text, "{}", failing.scenario);
     let first = &lines[..lines.len().min(FIRST_LINES)];
     let last = &lines[lines.len().saturating_sub(LAST_LINES).max(first.len())..];

@@ -81,7 +81,7 @@ pub struct Simulator {
 impl Simulator {
     /// The world of a story, before anything happened.
     pub fn new(scenario: &Scenario, trace: Trace) -> Simulator {
-        let climate = scenario.climate();
+        let climate = scenario.climate.clone();
         let mut world = World::empty().watching(climate.watches);
         world.zookeeper.keep_log();
         world
