@@ -32,6 +32,9 @@ type Attended = BTreeMap<BrokerId, (i32, BrokerEpoch)>;
 /// For so long a klamm that hung may have overlooked a hold.
 const HOLD_MS: u64 = 30_000;
 
+/// A controller that was cut off may have overlooked for so long that a broker is gone.
+const LONG_GONE_MS: u64 = 20_000;
+
 /// See the file's comment.
 #[derive(Debug, Default)]
 pub struct Checks {
@@ -51,6 +54,8 @@ pub struct Checks {
     /// Under which epoch a broker was last seen to lead a partition, and in which life of its process.
     leading: BTreeMap<(BrokerId, TopicPartition), (u64, LeaderEpoch)>,
     hold_since_ms: Option<u64>,
+    /// Since when brokers' registrations are gone.
+    gone_since_ms: BTreeMap<BrokerId, u64>,
     /// What doesn't hold.
     breaches: Vec<String>,
 }
@@ -180,6 +185,12 @@ impl Checks {
                     None => trace.line(now_ms, format_args!("{author:?} {path} gone")),
                 }
             }
+            if let Some(id) = path.strip_prefix(paths::BROKER_IDS).and_then(id_of) {
+                match node {
+                    Some(_) => _ = self.gone_since_ms.remove(&id),
+                    None => _ = self.gone_since_ms.insert(id, world.time.now_ms()),
+                }
+            }
             if node.is_none()
                 && let Some(TopicPath::Topic(topic)) = paths::topic_path(path)
             {
@@ -202,6 +213,15 @@ impl Checks {
                 .see(&at, node.as_ref(), author, self.epoch, may_be_unclean);
             self.breaches
                 .extend(breach.map(|why| format!("{path}: {why}")));
+            for id in self.states.joined(author) {
+                let now_ms = world.time.now_ms();
+                let gone = self.gone_since_ms.get(&id);
+                if gone.is_some_and(|since_ms| since_ms + LONG_GONE_MS < now_ms) {
+                    self.breaches.push(format!(
+                        "{path}: {author:?} let broker {id} into the in-sync set, which is long gone"
+                    ));
+                }
+            }
         }
     }
 
@@ -308,6 +328,11 @@ impl Checks {
     pub fn hold_was_put(&mut self, now_ms: u64) {
         self.hold_since_ms = Some(now_ms);
     }
+}
+
+/// The broker of what follows `/brokers/ids`.
+fn id_of(rest: &str) -> Option<BrokerId> {
+    paths::id_of_child(rest.strip_prefix('/')?)
 }
 
 fn is_worth_a_line(path: &str) -> bool {

@@ -34,6 +34,8 @@ pub enum Author {
 #[derive(Debug, Default)]
 pub struct States {
     last: BTreeMap<TopicPartition, StateRead>,
+    /// Who came into the in-sync set of the partition that was seen last.
+    joined: Vec<BrokerId>,
     leaders: BTreeMap<TopicPartition, BTreeMap<i32, BrokerId>>,
     /// Under which epochs of their present life partitions got leaders that were not in sync.
     unclean: BTreeMap<TopicPartition, BTreeSet<LeaderEpoch>>,
@@ -85,10 +87,24 @@ impl States {
             return None;
         }
         let before = before.filter(|before| before.partition_epoch < state.partition_epoch);
+        if let Some(before) = &before {
+            let was = &before.leader_and_isr.isr;
+            let now = state.leader_and_isr.isr.iter();
+            self.joined = now.filter(|id| !was.contains(*id)).collect();
+        }
         let breach = self.breach(at, before.as_ref(), &state, author, epoch, may_be_unclean)?;
         Some(format!(
             "{author:?}: {breach}: from {before:?} to {state:?}"
         ))
+    }
+
+    /// Whom a klamm has just let into an in-sync set.
+    pub fn joined(&mut self, author: Author) -> Vec<BrokerId> {
+        let joined = std::mem::take(&mut self.joined);
+        match author {
+            Author::Klamm(_) => joined,
+            Author::Broker(_) | Author::Rival | Author::Operator => Vec::new(),
+        }
     }
 
     /// The partitions that a broker leads, as their states say.
