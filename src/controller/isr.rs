@@ -109,10 +109,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if partitions.is_empty() {
             return Ok(partitions);
         }
+        let term = self.term()?;
         let reads = self.ports.zk.partition_states(&partitions).await?;
         let mut found = Vec::with_capacity(partitions.len());
         for (partition, read) in partitions.into_iter().zip(reads) {
             match read {
+                // Another controller was elected, and klamm has yet to hear of it: its view isn't ours to act on.
+                Read::Found(state) if state.controller_epoch > term.epoch => {}
                 Read::Found(state) => {
                     self.context.put_leadership(&partition, state.into());
                     found.push(partition);

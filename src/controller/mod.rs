@@ -422,6 +422,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if self.is_loaded {
             error!(target: log::CONTROLLER, "{fault}; what was to be done is tried again with the next sweep");
             self.has_unfinished_work = true;
+            // What failed may have been the look at the role, whose watch is spent then: nobody else would look again.
+            let look = ControllerEvent::ControllerChange;
+            self.ports.clock.schedule(HOLD_OFF_MS, look);
             return;
         }
         error!(target: log::CONTROLLER, "{fault}; klamm can't lead before this works, it is tried again in {HOLD_OFF_MS} ms");

@@ -593,13 +593,21 @@ impl StateChange for LeaderChange {
 
 /// Those that are being added may create their logs wherever they have room; for the others a log on a failed directory
 /// must not be made anew elsewhere.
+///
+/// While some of those that go are still in sync the leader is told of all replicas, unlike upstream: it waits for
+/// replicas alone before it acknowledges a record, and one of the in-sync set that isn't named as a replica could be
+/// elected without that record if the controller ended here.
 fn announce(
-    context: &ControllerContext,
+    context: &mut ControllerContext,
     transition: &Transition,
     recipients: &[BrokerId],
     batch: &mut ControllerBrokerRequestBatch,
 ) {
     let at = &transition.partition;
+    let known = context.partition(at).map(|found| found.assignment.clone());
+    if is_still_in_sync(context, transition) {
+        context.put_assignment(at, transition.from.clone());
+    }
     let starting: Vec<BrokerId> = match transition.kind {
         Kind::Complete => Vec::new(),
         Kind::Announce | Kind::Drop => started(&transition.to).collect(),
@@ -609,6 +617,9 @@ fn announce(
     batch.add_leader_and_isr(context, &others, at, false);
     if !starting.is_empty() {
         batch.add_leader_and_isr(context, &starting, at, true);
+    }
+    if let Some(known) = known {
+        context.put_assignment(at, known);
     }
 }
 

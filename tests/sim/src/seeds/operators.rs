@@ -232,8 +232,14 @@ impl Simulator {
         let asked = chance.some_of(&known, 2);
         let partitions = (!chance.once_in(3)).then_some(asked);
         if election == ElectionType::Unclean {
-            for of in partitions.as_ref().unwrap_or(&known) {
-                self.checks.unclean_was_allowed(Some(&of.topic));
+            match &partitions {
+                Some(asked) => {
+                    for of in asked {
+                        self.checks.unclean_was_allowed(Some(&of.topic));
+                    }
+                }
+                // Of all that are there when it is looked at.
+                None => self.checks.unclean_was_allowed(None),
             }
         }
         self.ask(

@@ -297,7 +297,9 @@ impl Checks {
             let topic = world.readable_topic(at.topic.as_str());
             let assignment = topic.and_then(|topic| topic.partitions.get(&at.partition).cloned());
             let marker = paths::topic_deletion(&at.topic);
-            let is_shared = assignment.is_some_and(|assignment| assignment.replicas.len() > 1);
+            // Alone in sync it may have been the only replica when it was let go.
+            let is_shared = assignment.is_some_and(|assignment| assignment.replicas.len() > 1)
+                && state.leader_and_isr.isr.len() > 1;
             if is_shared && world.zookeeper.look(&marker).is_none() {
                 self.breaches.push(format!(
                     "broker {id} was told that it leads nothing, and leads {at}: {state:?}"
