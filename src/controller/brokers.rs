@@ -114,7 +114,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         // 2. The others hear who is alive. 3. The new ones hear everything.
         self.send_update_metadata(&existing, &[]);
         let mut known = self.context.partitions_with_leadership();
-        known.retain(|partition| !self.context.is_to_be_forgotten(&partition.topic));
+        // One whose session alone had ended knows still what was announced as gone meanwhile.
+        known.retain(|partition| {
+            !self.context.is_to_be_forgotten(&partition.topic)
+                || self.context.is_deletion_begun(&partition.topic)
+        });
         if !planted!(SkipMetadataOfReturned) {
             self.send_update_metadata(&ids, &known);
         }

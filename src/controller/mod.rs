@@ -270,10 +270,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 broker,
                 broker_epoch,
                 reply_to,
-            } => self
-                .process_controlled_shutdown(broker, broker_epoch, reply_to)
-                .await
-                .map(none),
+            } => {
+                self.process_controlled_shutdown(broker, broker_epoch, reply_to)
+                    .await
+            }
             ControllerEvent::AlterPartitionReceived { request, reply_to } => self
                 .process_alter_partition(request, reply_to)
                 .await

@@ -6,7 +6,7 @@
 
 use tracing::info;
 
-use super::{KafkaController, log};
+use super::{KafkaController, Stop, log};
 use crate::effect::{Answer, Incarnation, PartitionErrors, ReplicaDisposal, ReplyTo};
 use crate::event::ControllerEvent;
 use crate::machine::election::ElectionStrategy;
@@ -38,11 +38,25 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         broker: BrokerId,
         broker_epoch: Option<BrokerEpoch>,
         reply_to: ReplyTo,
-    ) -> Result<(), ZkFault> {
+    ) -> Result<Option<Stop>, ZkFault> {
+        let known = self.context.registration(broker).map(|known| known.epoch);
+        if known
+            .zip(broker_epoch)
+            .is_some_and(|(known, asks)| known < asks)
+        {
+            // It registered anew so lately that nobody has said so yet: what it is told now must hold for that life of it.
+            // Whatever comes of the look, the broker asks again where it fails.
+            let looked = self.process_broker_change().await;
+            if !matches!(looked, Ok(None)) {
+                let refusal = Err(KafkaError::STALE_CONTROLLER_EPOCH);
+                self.answer(reply_to, Answer::ControlledShutdown(refusal));
+                return looked;
+            }
+        }
         if let Err(error) = shutdown::admit(&self.context, broker, broker_epoch) {
             info!(target: log::CONTROLLER, "broker {broker} asked to shut down and was refused: {error}");
             self.answer(reply_to, Answer::ControlledShutdown(Err(error)));
-            return Ok(());
+            return Ok(None);
         }
         info!(target: log::CONTROLLER, "Shutting down broker {broker}");
         // Before anything else, so that nothing new is given to it.
@@ -61,7 +75,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 return Err(fault);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Answers, at once if the broker led nothing that others lead now, else as soon as it has heard of it.

@@ -161,8 +161,13 @@ impl OnlineChange {
         match (from, current) {
             (PartitionState::New, None) => create(context, term, at, found).map(Verdict::Write),
             (_, None) => Err(Refusal::StateMissing),
+            // One that a controller up to 2.0 made late, with a klamm in it, is elected on instead.
             (PartitionState::New, Some(current))
-                if context.is_replica_online(current.leader, at) =>
+                if context.is_replica_online(current.leader, at)
+                    && !current
+                        .isr
+                        .iter()
+                        .any(|id| context.klamm_ids().contains(&id)) =>
             {
                 let replicas = found.assignment.replicas.iter();
                 let recipients = replicas.filter(|id| context.is_replica_online(*id, at));

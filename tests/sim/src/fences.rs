@@ -13,14 +13,16 @@
 //! | StopReplica that deletes | −2, or higher than what the broker was told: 2.6.0 to 3.4.0 refuse an equal one |
 //! | controller epoch | never falls |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use klamm::effect::{
     AnnouncedLeadership, ByTopic, Committed, LeaderAndIsrPartition, Read, ReplicaDisposal,
     StateRead, StopReplicaPartition, Term, ZkWrite,
 };
 use klamm::event::ControllerEvent;
-use klamm::model::{BrokerId, ControllerEpoch, LeaderAndIsr, LeaderEpoch, TopicPartition};
+use klamm::model::{
+    BrokerId, ControllerEpoch, LeaderAndIsr, LeaderEpoch, TopicName, TopicPartition,
+};
 use klamm::state::ControllerContext;
 use klamm::zk::{paths, znode};
 
@@ -73,6 +75,7 @@ impl Fences {
         &mut self,
         requests: &[(BrokerId, Request)],
         context: &ControllerContext,
+        deleted_before: &BTreeSet<TopicName>,
         zookeeper: &ZooKeeper,
     ) -> Vec<String> {
         self.requests_seen += requests.len();
@@ -97,7 +100,10 @@ impl Fences {
                 }
                 Body::StopReplica(topics) => {
                     for (at, stop) in each(topics, |stop| stop.partition) {
-                        broken.extend(self.stop_replica(*to, &at, stop, context, zookeeper));
+                        let was_deleted = deleted_before.contains(&at.topic);
+                        let breach =
+                            self.stop_replica(*to, &at, stop, context, was_deleted, zookeeper);
+                        broken.extend(breach);
                     }
                 }
             }
@@ -139,6 +145,7 @@ impl Fences {
         at: &TopicPartition,
         stop: &StopReplicaPartition,
         context: &ControllerContext,
+        was_deleted: bool,
         zookeeper: &ZooKeeper,
     ) -> Option<String> {
         let epoch = stop.leader_epoch;
@@ -153,7 +160,8 @@ impl Fences {
         if epoch.0 < 0 {
             return Some(what);
         }
-        if knows_topic && is_deleted {
+        // Not if that was asked for in the midst of the event.
+        if knows_topic && is_deleted && was_deleted {
             return Some(format!("{what}: the topic is being deleted"));
         }
         let life = zookeeper.lives_of_state(&paths::state(at));
@@ -307,7 +315,11 @@ mod tests {
         let (mut world, mut fences, sent) = led();
         let zookeeper = world.zookeeper.clone();
         let context = &*world.klamm().context();
-        assert_eq!(fences.check_requests(&sent, context, &zookeeper), [""; 0]);
+        let none = BTreeSet::new();
+        assert_eq!(
+            fences.check_requests(&sent, context, &none, &zookeeper),
+            [""; 0]
+        );
         assert!(fences.seen().0 > 0);
         let strange = |told: &mut LeaderAndIsrPartition| {
             told.assignment.replicas = BrokerIds::from([2, 3]);
@@ -338,7 +350,7 @@ mod tests {
             ((ONE, older), "controller epoch fell"),
         ];
         for (request, words) in cases {
-            let found = fences.check_requests(&[request], context, &zookeeper);
+            let found = fences.check_requests(&[request], context, &none, &zookeeper);
             assert_eq!(found.len(), 1, "{words}: {found:?}");
             assert!(found[0].contains(words), "{found:?}");
         }
@@ -347,7 +359,10 @@ mod tests {
             (ONE, stop(&sent, 2, ReplicaDisposal::Delete)),
         ];
         fences.controller_epoch = None;
-        assert_eq!(fences.check_requests(&obeyed, context, &zookeeper), [""; 0]);
+        assert_eq!(
+            fences.check_requests(&obeyed, context, &none, &zookeeper),
+            [""; 0]
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! `klamm::runtime`.
 
 use std::cell::{Ref, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use klamm::controller::{ControllerSettings, KafkaController, Stop, preempted_answer};
 use klamm::effect::ReplyTo;
 use klamm::event::ControllerEvent;
-use klamm::model::BrokerId;
+use klamm::model::{BrokerId, TopicName};
 use klamm::port::{Ports, Replies};
 use klamm::state::{ControllerContext, ControllerSnapshot, violations};
 
@@ -74,6 +75,8 @@ pub struct Klamm {
     under_way: Option<UnderWay>,
     fences: Fences,
     was_active: bool,
+    /// The topics that were being deleted when the event began.
+    deleted_before: BTreeSet<TopicName>,
     stopped: Option<Stop>,
     is_killed: bool,
 }
@@ -125,6 +128,7 @@ impl Klamm {
             under_way: None,
             fences: Fences::default(),
             was_active: false,
+            deleted_before: BTreeSet::new(),
             stopped: None,
             is_killed: false,
         }
@@ -248,6 +252,8 @@ impl Klamm {
 
     fn next_event(&mut self) -> Option<UnderWay> {
         self.was_active = self.is_active();
+        let deleted = self.context().topics_to_be_deleted().clone();
+        self.deleted_before = deleted;
         let event = self.queue.take()?;
         let (controller, processed) = (self.controller.clone(), event.clone());
         let outcome = process(controller, processed);
@@ -278,7 +284,11 @@ impl Klamm {
         let zookeeper = self.zk.zookeeper();
         let controller = self.controller.borrow();
         let context = controller.context();
-        broken.extend(self.fences.check_requests(&sent, context, zookeeper));
+        let deleted = &self.deleted_before;
+        broken.extend(
+            self.fences
+                .check_requests(&sent, context, deleted, zookeeper),
+        );
         assert!(
             broken.is_empty(),
             "{event:?} broke the order of things:\n{}",

@@ -92,12 +92,26 @@ impl Simulator {
     fn restart_wedged_brokers(&mut self) {
         for broker in self.climate.brokers.clone() {
             let life = self.life.as_ref();
-            if life.is_some_and(|l| l.is_wedged(&self.world.cluster, BrokerId(broker.id))) {
+            let is_wedged =
+                life.is_some_and(|l| l.is_wedged(&self.world.cluster, BrokerId(broker.id)));
+            if is_wedged || self.lives_in_the_past(broker.id) {
                 self.trace.count("old brokers that waited for ever");
                 self.world.kill(broker.id);
                 self.start_broker(broker.id);
             }
         }
+    }
+
+    /// A broker that kept a replica of a topic that is gone (see `strays`) takes nothing of a new topic of that name, where
+    /// topics have no ids: its leader epochs begin anew.
+    fn lives_in_the_past(&self, id: i32) -> bool {
+        self.world.broker(id, |broker| {
+            let mut replicas = broker.replicas.iter();
+            replicas.any(|(at, replica)| {
+                let state = self.world.state(&at.to_string());
+                state.is_some_and(|state| state.leader_and_isr.leader_epoch < replica.leader_epoch)
+            })
+        })
     }
 
     /// Everything that is not as it should be in a world at rest.

@@ -5,7 +5,7 @@
 
 use klamm::effect::{Answer, ReplyTo};
 use klamm::event::ControllerEvent;
-use klamm::model::{BrokerId, TopicName};
+use klamm::model::{BrokerEpoch, BrokerId, TopicName};
 
 /// Who wrote, and so who is to hear of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub enum Sender {
     IsrChange(BrokerId, u64),
     /// A client that waits until a topic is gone for clients, and the transaction that made its node.
     Deleting(TopicName, i64),
-    /// A broker that wants to leave, and how often it has asked.
-    Leaving(BrokerId, u32),
+    /// A broker that wants to leave, how often it has asked, and as which incarnation.
+    Leaving(BrokerId, u32, BrokerEpoch),
 }
 
 /// Makes the event of a request for the slot that its answer goes to.

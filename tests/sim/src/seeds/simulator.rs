@@ -530,8 +530,10 @@ impl Simulator {
         match sender {
             Sender::Client => {}
             Sender::IsrChange(broker, starts) => self.hear_isr_answer(broker, starts, answer),
-            Sender::Leaving(broker, times) => {
-                self.hear_leave_answer(broker, times, answer, index);
+            Sender::Leaving(broker, times, epoch) => {
+                let is_same = self.world.broker(broker.0, |broker| broker.epoch) == epoch;
+                let by = is_same.then_some(index);
+                self.hear_leave_answer(broker, times, answer, by);
             }
             Sender::Deleting(topic, made_at) => {
                 let is_done = matches!(&answer, Some(Answer::DeleteTopics(Ok(topics))) if topics.iter().all(|topic| topic.result.is_ok()));

@@ -231,3 +231,42 @@ fn a_broker_leaves_although_its_partitions_are_written_by_their_leaders_meanwhil
     world.settle();
     world.assert_converged();
 }
+
+#[test]
+fn a_broker_that_registered_a_moment_ago_is_taken_in_before_it_is_let_go() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("t", &[&[1, 2, 3]]);
+    world.settle();
+    world.expire_broker(1);
+    world.register_again(1);
+    // Its request is faster than the watch.
+    world.klamm().queue.lose_events();
+    let slot = world.ask_shutdown(1);
+    world.settle();
+    world.advance(5_000);
+    assert_eq!(
+        world.answer_to(slot),
+        klamm::effect::Answer::ControlledShutdown(Ok(Vec::new()))
+    );
+    // What the watch tells of now makes it nothing but what it was let go as: the leader of nothing.
+    world
+        .klamm()
+        .queue
+        .put(klamm::event::ControllerEvent::BrokerChange);
+    world.settle();
+    let epoch = world.broker(1, |broker| broker.epoch);
+    let known = world
+        .klamm()
+        .context()
+        .registration(klamm::model::BrokerId(1))
+        .map(|known| known.epoch);
+    assert_eq!(known, Some(epoch));
+    assert!(
+        world
+            .klamm()
+            .context()
+            .shutting_down()
+            .contains(&klamm::model::BrokerId(1))
+    );
+    assert!(!world.led_by("t-0").starts_with("leader 1 "));
+}

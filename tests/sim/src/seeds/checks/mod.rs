@@ -47,6 +47,8 @@ pub struct Checks {
     attended: Attended,
     /// Under which controller epoch topics went, and whom that controller had reached.
     gone: BTreeMap<TopicName, (i32, Attended)>,
+    /// Which process of a broker wasn't reached then.
+    missed: BTreeMap<(BrokerId, TopicName), u64>,
     /// Topics that may have had unclean leaders at some time.
     unclean: BTreeSet<TopicName>,
     unclean_by_default: bool,
@@ -142,6 +144,10 @@ impl Checks {
 
     /// Whether a broker should have forgotten a topic: it was there when the controller in office deleted it, and since.
     pub fn should_have_forgotten(&self, broker: &SimBroker, topic: &TopicName) -> bool {
+        let missed = self.missed.get(&(broker.id, topic.clone()));
+        if missed == Some(&broker.starts) || self.strays.is_muddled(topic) {
+            return false;
+        }
         self.gone.get(topic).is_some_and(|(epoch, attended)| {
             let there = Some(&(self.epoch, broker.epoch));
             *epoch == self.epoch && attended.get(&broker.id) == there
@@ -194,6 +200,7 @@ impl Checks {
             if node.is_none()
                 && let Some(TopicPath::Topic(topic)) = paths::topic_path(path)
             {
+                self.note_who_missed(world, &topic);
                 self.gone.insert(topic, (self.epoch, self.attended.clone()));
             }
             let attended = &self.attended;
@@ -221,6 +228,18 @@ impl Checks {
                         "{path}: {author:?} let broker {id} into the in-sync set, which is long gone"
                     ));
                 }
+            }
+        }
+    }
+
+    /// Processes that no controller reached when a topic went know it for as long as they live.
+    fn note_who_missed(&mut self, world: &World, topic: &TopicName) {
+        for broker in world.cluster.borrow().values() {
+            let told = self.attended.get(&broker.id);
+            let is_reached = told == Some(&(self.epoch, broker.epoch));
+            if !(is_reached && world.is_registered(broker.id.0)) {
+                let key = (broker.id, topic.clone());
+                self.missed.insert(key, broker.starts);
             }
         }
     }
@@ -300,7 +319,8 @@ impl Checks {
             // Alone in sync it may have been the only replica when it was let go.
             let is_shared = assignment.is_some_and(|assignment| assignment.replicas.len() > 1)
                 && state.leader_and_isr.isr.len() > 1;
-            if is_shared && world.zookeeper.look(&marker).is_none() {
+            let is_muddled = self.strays.is_muddled(&at.topic);
+            if is_shared && !is_muddled && world.zookeeper.look(&marker).is_none() {
                 self.breaches.push(format!(
                     "broker {id} was told that it leads nothing, and leads {at}: {state:?}"
                 ));
@@ -315,9 +335,11 @@ impl Checks {
             return;
         }
         let cluster = world.cluster.borrow();
-        let mut running = cluster
-            .values()
-            .filter(|broker| broker.process == Process::Running);
+        let is_reached = |broker: &&SimBroker| {
+            let told = self.attended.get(&broker.id);
+            broker.process == Process::Running && told == Some(&(self.epoch, broker.epoch))
+        };
+        let mut running = cluster.values().filter(is_reached);
         let knows = |broker: &SimBroker| broker.cache.keys().any(|at| at.topic == *topic);
         if running.clone().next().is_some() && running.all(knows) {
             self.breaches.push(format!(

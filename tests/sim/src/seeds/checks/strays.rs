@@ -79,6 +79,11 @@ impl Strays {
         self.assigned.insert(topic, now);
     }
 
+    /// Whether a topic's node was broken for a while.
+    pub fn is_muddled(&self, topic: &TopicName) -> bool {
+        self.muddled.contains(topic)
+    }
+
     /// Whether the controller that is in office under `epoch` can't know of a log that a move left behind.
     pub fn is_beyond(&self, broker: BrokerId, at: &TopicPartition, epoch: i32) -> bool {
         let left = self.left.get(&(broker, at.clone()));
