@@ -47,6 +47,8 @@ pub struct Checks {
     attended: Attended,
     /// Under which controller epoch topics went, and whom that controller had reached.
     gone: BTreeMap<TopicName, (i32, Attended)>,
+    /// Under which controller epoch somebody last asked for a topic's deletion.
+    marked: BTreeMap<TopicName, i32>,
     /// Which process of a broker wasn't reached then.
     missed: BTreeMap<(BrokerId, TopicName), u64>,
     /// Topics that may have had unclean leaders at some time.
@@ -145,7 +147,9 @@ impl Checks {
     /// Whether a broker should have forgotten a topic: it was there when the controller in office deleted it, and since.
     pub fn should_have_forgotten(&self, broker: &SimBroker, topic: &TopicName) -> bool {
         let missed = self.missed.get(&(broker.id, topic.clone()));
-        if missed == Some(&broker.starts) || self.strays.is_muddled(topic) {
+        // What an earlier controller announced before its states went is announced by nobody again, as upstream.
+        let by_another = self.marked.get(topic) != Some(&self.epoch);
+        if by_another || missed == Some(&broker.starts) || self.strays.is_muddled(topic) {
             return false;
         }
         self.gone.get(topic).is_some_and(|(epoch, attended)| {
@@ -196,6 +200,12 @@ impl Checks {
                     Some(_) => _ = self.gone_since_ms.remove(&id),
                     None => _ = self.gone_since_ms.insert(id, world.time.now_ms()),
                 }
+            }
+            if let Some(name) = path.strip_prefix(paths::DELETE_TOPICS)
+                && let Some(name) = name.strip_prefix('/')
+                && node.is_some()
+            {
+                self.marked.insert(TopicName::new(name), self.epoch);
             }
             if node.is_none()
                 && let Some(TopicPath::Topic(topic)) = paths::topic_path(path)
