@@ -19,6 +19,7 @@ use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{BrokerId, BrokerRegistration, Replica, TopicName};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+use crate::state::ReplicaState;
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn process_broker_change(&mut self) -> Result<Option<Stop>, ZkFault> {
@@ -142,6 +143,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let replicas: Vec<Replica> = replicas
             .filter(|replica| !deletion::is_told(self.context.replica_state(replica)))
             .collect();
+        // New ones are told where their partition gets its first leader. Where ZooKeeper refused something in the midst of
+        // that, it was led without them.
+        let is_untold = |replica: &&Replica| {
+            self.context.replica_state(replica) == ReplicaState::New
+                && self.context.leadership(&replica.partition).is_some()
+        };
+        let untold: Vec<Replica> = replicas.iter().filter(is_untold).cloned().collect();
         let mut batch = ControllerBrokerRequestBatch::new();
         let refused = replica::handle_state_changes(
             &mut self.context,
@@ -150,6 +158,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             &mut batch,
         );
         self.log_refused(&refused);
+        for Replica { partition, broker } in untold {
+            batch.add_leader_and_isr(&self.context, &[broker], &partition, true);
+        }
         self.send(batch);
     }
 

@@ -347,7 +347,9 @@ impl Checks {
         let cluster = world.cluster.borrow();
         let is_reached = |broker: &&SimBroker| {
             let told = self.attended.get(&broker.id);
-            broker.process == Process::Running && told == Some(&(self.epoch, broker.epoch))
+            let is_reached = told == Some(&(self.epoch, broker.epoch));
+            let is_there = world.is_registered(broker.id.0);
+            broker.process == Process::Running && is_there && is_reached
         };
         let mut running = cluster.values().filter(is_reached);
         let knows = |broker: &SimBroker| broker.cache.keys().any(|at| at.topic == *topic);
