@@ -68,8 +68,6 @@ mod switch {
     }
 
     faults! {
-        /// A leader counts members in that are dead or leaving (KIP-841): the in-sync set is safer on paper than in fact.
-        AcceptDeadMember,
         /// What a deposed leader wants of its in-sync set is written over its successor's: acknowledged records get lost.
         AcceptStaleLeader,
         /// A leader's AlterPartition is answered twice: the second answer is taken for that of its next request.
@@ -88,22 +86,16 @@ mod switch {
         EmptyInSyncSet,
         /// Brokers aren't told that a topic is being deleted: clients go on to find it.
         ForgetDuringDelete,
-        /// A state that was found to be behind isn't read again: its leader can't change the in-sync set any more.
-        ForgetReread,
         /// Replicas on failed log directories count as online: partitions are led where nobody can write.
         IgnoreFailedDirs,
         /// A former term's knowledge survives into the next one: brokers are told what has long been otherwise.
         KeepContext,
-        /// Answers of a broker's former life count: what the living one said or has is misjudged.
-        KeepLateReplies,
         /// The request for preferred leaders stays in ZooKeeper: no tool can ask again.
         KeepPreferredNode,
         /// The request for a reassignment stays in ZooKeeper once it is done: no tool can ask again.
         KeepReassignmentNode,
         /// A klamm that lost the role stays registered as a broker: clients are sent to it, replicas are placed on it.
         KeepRegistration,
-        /// Clients that wait for a deletion are forgotten when the role goes, and told later that all is well.
-        KeepWaiters,
         /// An AlterPartition whose term was lost is left open: its leader can't change the in-sync set any more.
         LeaveUnanswered,
         /// A broker that wants to leave is told that it leads nothing, and still leads: its clients run into errors.

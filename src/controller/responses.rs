@@ -11,7 +11,6 @@ use crate::machine::deletion;
 use crate::machine::replica::{self, LocalReplicaStep};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::model::{ControllerEpoch, KafkaError, Replica, TopicName, TopicPartition};
-use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -167,9 +166,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     fn is_current(&self, from: Incarnation) -> bool {
         self.context
             .registration(from.broker)
-            .is_some_and(|registration| {
-                registration.epoch == from.epoch || planted!(KeepLateReplies)
-            })
+            .is_some_and(|registration| registration.epoch == from.epoch)
     }
 
     pub(super) fn resolve(&self, topic: &TopicReference) -> Option<TopicName> {

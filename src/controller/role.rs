@@ -270,9 +270,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         self.ports.brokers.shut_down();
         self.refuse_departures();
-        if !planted!(KeepWaiters) {
-            self.refuse_awaited_deletions();
-        }
+        self.refuse_awaited_deletions();
         self.refuse_awaited_creations();
         self.acknowledgements.forget();
         self.context.reset();

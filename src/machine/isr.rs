@@ -365,7 +365,7 @@ fn check_members(
         return Err(IsrRefusal::NotAssigned(strangers));
     }
     let not_live: BrokerIds = isr.iter().filter(|id| !context.is_live(*id)).collect();
-    if version > 0 && !not_live.is_empty() && !planted!(AcceptDeadMember) {
+    if version > 0 && !not_live.is_empty() {
         return Err(IsrRefusal::NotLive(not_live));
     }
     Ok(())
@@ -408,9 +408,7 @@ pub fn apply(
                     context.put_leadership(&partition, state.clone());
                     applied.changed.push(partition.clone());
                 }
-                Err(refusal) if refusal.wants_reread() && !planted!(ForgetReread) => {
-                    applied.reread.push(partition.clone())
-                }
+                Err(refusal) if refusal.wants_reread() => applied.reread.push(partition.clone()),
                 Ok(_) | Err(_) => {}
             }
             announce.insert(partition);
