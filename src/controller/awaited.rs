@@ -163,20 +163,27 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if awaited.announced.is_none() && !awaited.partitions.iter().all(is_led) {
             return Standing::Leaderless;
         }
-        let acknowledgements = &self.acknowledgements;
-        let announced = awaited
-            .announced
-            .get_or_insert_with(|| acknowledgements.announcement());
-        match announced.heard(acknowledgements, now_ms) {
+        match self.who_has_heard(&mut awaited.announced, now_ms) {
             Heard::Enough => Standing::Done,
             Heard::ByNobody => Standing::Unknown,
-            Heard::BySome => Standing::KnownToSome,
-            Heard::ByTheFirst => {
-                let due = ControllerEvent::AnswerDue;
-                self.ports.clock.schedule(STRAGGLERS_MS, due);
-                Standing::KnownToSome
-            }
+            Heard::BySome | Heard::ByTheFirst => Standing::KnownToSome,
         }
+    }
+
+    /// Who has heard of what had been sent when this was first asked; it is looked at again when stragglers had their time.
+    pub(super) fn who_has_heard(
+        &mut self,
+        announced: &mut Option<Announcement>,
+        now_ms: u64,
+    ) -> Heard {
+        let acknowledgements = &self.acknowledgements;
+        let announced = announced.get_or_insert_with(|| acknowledgements.announcement());
+        let heard = announced.heard(acknowledgements, now_ms);
+        if heard == Heard::ByTheFirst {
+            let due = ControllerEvent::AnswerDue;
+            self.ports.clock.schedule(STRAGGLERS_MS, due);
+        }
+        heard
     }
 
     /// The role is gone: whoever waits asks the next controller, which finds the topics.

@@ -12,7 +12,7 @@ use super::quotas::Charged;
 use super::{KafkaController, log};
 use crate::effect::{Answer, DeletedTopic, ReplyTo, TopicReference, ZkOutcome, ZkWrite};
 use crate::event::{Claimant, ControllerEvent};
-use crate::machine::acknowledgement::{Announcement, Heard, STRAGGLERS_MS};
+use crate::machine::acknowledgement::{Announcement, Heard};
 use crate::model::{ApiError, KafkaError, TopicName};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -226,19 +226,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if awaited.announced.is_none() && awaited.topics.iter().any(is_told) {
             return Standing::NotAnnounced;
         }
-        let acknowledgements = &self.acknowledgements;
-        let announced = awaited
-            .announced
-            .get_or_insert_with(|| acknowledgements.announcement());
-        match announced.heard(acknowledgements, now_ms) {
+        match self.who_has_heard(&mut awaited.announced, now_ms) {
             Heard::Enough => Standing::Gone,
             Heard::ByNobody => Standing::Unheard,
-            Heard::BySome => Standing::GoneForSome,
-            Heard::ByTheFirst => {
-                let due = ControllerEvent::AnswerDue;
-                self.ports.clock.schedule(STRAGGLERS_MS, due);
-                Standing::GoneForSome
-            }
+            Heard::BySome | Heard::ByTheFirst => Standing::GoneForSome,
         }
     }
 

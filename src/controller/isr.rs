@@ -5,7 +5,7 @@
 use tracing::{debug, info};
 
 use super::{KafkaController, log};
-use crate::effect::{Answer, Read, ReplyTo, ZkWrite};
+use crate::effect::{Answer, Read, ReplyTo, StateRead, Term, ZkWrite};
 use crate::event::AlterPartitionRequest;
 use crate::machine::isr;
 use crate::model::{KafkaError, TopicPartition};
@@ -114,8 +114,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let mut found = Vec::with_capacity(partitions.len());
         for (partition, read) in partitions.into_iter().zip(reads) {
             match read {
-                // Another controller was elected, and klamm has yet to hear of it: its view isn't ours to act on.
-                Read::Found(state) if state.controller_epoch > term.epoch => {}
+                Read::Found(state) if is_of_newer_controller(&state, term) => {}
                 Read::Found(state) => {
                     self.context.put_leadership(&partition, state.into());
                     found.push(partition);
@@ -126,4 +125,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         Ok(found)
     }
+}
+
+/// Another controller was elected, and klamm has yet to hear of it: its view isn't ours to act on.
+pub(super) fn is_of_newer_controller(state: &StateRead, term: Term) -> bool {
+    state.controller_epoch > term.epoch
 }

@@ -5,6 +5,7 @@
 
 use std::ops::Bound;
 
+use super::isr::is_of_newer_controller;
 use super::{KafkaController, log};
 use crate::effect::Read;
 use crate::event::{ControllerEvent, Sweep};
@@ -131,6 +132,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// Reads every state again; what changed is announced in full.
     pub(super) async fn process_reread_states(&mut self) -> Result<(), ZkFault> {
+        let term = self.term()?;
         let partitions = self.context.partitions_with_leadership();
         let known: Vec<_> = partitions
             .iter()
@@ -141,6 +143,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for ((partition, known), read) in partitions.into_iter().zip(known).zip(reads) {
             if let Read::Found(state) = read
                 && known != Some(state.partition_epoch)
+                && !is_of_newer_controller(&state, term)
             {
                 self.context.put_leadership(&partition, state.into());
                 changed.push(partition);

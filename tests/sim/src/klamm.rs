@@ -23,7 +23,6 @@ use crate::brokers::{Cluster, SimChannels};
 use crate::clock::{SimClock, SimQueue, VirtualTime};
 use crate::faults::Faults;
 use crate::fences::Fences;
-use crate::pace::Pace;
 use crate::replies::SimReplies;
 use crate::zk_port::{Fate, SimZk, TopicWatches};
 use crate::zookeeper::ZooKeeper;
@@ -82,21 +81,9 @@ pub struct Klamm {
 }
 
 impl Klamm {
-    /// Starts a process: it has a session and its first event. Its topic ids follow from `seed`.
+    /// Starts a process: it has a session and its first event. Its topic ids follow from `seed`; what becomes of its line to
+    /// ZooKeeper, from `fate`.
     pub fn start(
-        settings: ControllerSettings,
-        zookeeper: &ZooKeeper,
-        cluster: &Cluster,
-        time: &VirtualTime,
-        watches: TopicWatches,
-        seed: u64,
-    ) -> Klamm {
-        let fate = Fate::at_once(Pace::at_once(time));
-        Klamm::start_with(settings, zookeeper, cluster, time, watches, seed, fate)
-    }
-
-    /// The same, with a line to ZooKeeper that may take its time and be cut.
-    pub fn start_with(
         settings: ControllerSettings,
         zookeeper: &ZooKeeper,
         cluster: &Cluster,

@@ -24,6 +24,7 @@ use crate::broker::{Process, SimBroker};
 use crate::brokers::Cluster;
 use crate::clock::VirtualTime;
 use crate::klamm::Klamm;
+use crate::pace::Pace;
 use crate::zk_port::{Fate, TopicWatches};
 use crate::zookeeper::{CreateMode, Op, SessionId, ZkSession, ZooKeeper};
 
@@ -146,27 +147,15 @@ impl World {
     /// Starts a klamm. One that is started again is a new process in the place of the old.
     pub fn start_klamm_with(&mut self, settings: ControllerSettings) -> &mut Klamm {
         let id = settings.own_id;
-        let started = self.process(settings);
-        match self.klamms.iter().position(|klamm| klamm.id == id) {
-            Some(place) => self.klamms[place] = started,
-            None => self.klamms.push(started),
-        }
+        let fate = Fate::at_once(Pace::at_once(&self.time));
+        self.start_klamm_of(settings, fate);
         self.klamm_with_id(id.0)
     }
 
     /// Starts a klamm whose line to ZooKeeper may take its time and be cut.
     pub fn start_klamm_of(&mut self, settings: ControllerSettings, fate: Fate) {
         let id = settings.own_id;
-        self.klamms_started += 1;
-        let started = Klamm::start_with(
-            settings,
-            &self.zookeeper,
-            &self.cluster,
-            &self.time,
-            self.watches,
-            self.klamms_started,
-            fate,
-        );
+        let started = self.process_of(settings, fate);
         match self.klamms.iter().position(|klamm| klamm.id == id) {
             Some(place) => self.klamms[place] = started,
             None => self.klamms.push(started),
@@ -175,6 +164,11 @@ impl World {
 
     /// A klamm's process beside those that the world has.
     pub fn process(&mut self, settings: ControllerSettings) -> Klamm {
+        let fate = Fate::at_once(Pace::at_once(&self.time));
+        self.process_of(settings, fate)
+    }
+
+    fn process_of(&mut self, settings: ControllerSettings, fate: Fate) -> Klamm {
         self.klamms_started += 1;
         Klamm::start(
             settings,
@@ -183,6 +177,7 @@ impl World {
             &self.time,
             self.watches,
             self.klamms_started,
+            fate,
         )
     }
 
