@@ -8,7 +8,7 @@
 //! | a state is created | leader epoch 0, where there was none |
 //! | a state is changed | leader epoch one higher; what a leader asked for: the same leader and leader epoch |
 //! | any state in a request | ZooKeeper held it, under the partition epoch that the request names |
-//! | LeaderAndIsr | goes to a replica; its leader epoch never falls |
+//! | LeaderAndIsr | goes to a replica; its leader epoch never falls; names whoever is in sync and assigned as a replica |
 //! | StopReplica | leader epoch −2 exactly for topics being deleted, never −1, else no lower than what the broker was told |
 //! | StopReplica that deletes | −2, or higher than what the broker was told: 2.6.0 to 3.4.0 refuse an equal one |
 //! | controller epoch | never falls |
@@ -125,6 +125,9 @@ impl Fences {
                 "LeaderAndIsr of {at} to broker {to}, which is none of the replicas {replicas}"
             ));
         }
+        broken.extend(unnamed_member(zookeeper, at, told).map(|id| {
+            format!("LeaderAndIsr of {at} to broker {to}: broker {id} is in sync, and not among the replicas {replicas}")
+        }));
         broken.extend(not_held(zookeeper, at, &told.state));
         let life = zookeeper.lives_of_state(&paths::state(at));
         let epoch = told.state.leader_epoch;
@@ -233,6 +236,29 @@ fn not_held(
     (!is_held).then(|| format!("a broker was told of {at} what ZooKeeper never held: {told:?}"))
 }
 
+/// Who is in sync and not named as a replica: a leader acknowledges records without waiting for it, and it may be elected.
+/// A tool may have taken a member out of the topic's node by hand; then nobody can name it.
+fn unnamed_member(
+    zookeeper: &ZooKeeper,
+    at: &TopicPartition,
+    told: &LeaderAndIsrPartition,
+) -> Option<BrokerId> {
+    let named = &told.assignment.replicas;
+    let mut unnamed = told.state.isr.iter().filter(|id| !named.contains(*id));
+    let path = paths::topic(&at.topic);
+    unnamed.find(|id| {
+        let Some(node) = zookeeper.look(&path) else {
+            return false;
+        };
+        let Read::Found(topic) = znode::decode_topic(&path, node.data(), node.stat().version)
+        else {
+            return false;
+        };
+        let assigned = topic.partitions.get(&at.partition);
+        assigned.is_some_and(|assigned| assigned.replicas.contains(*id))
+    })
+}
+
 fn each<T>(
     topics: &[ByTopic<T>],
     index: impl Fn(&T) -> i32,
@@ -321,8 +347,8 @@ mod tests {
             [""; 0]
         );
         assert!(fences.seen().0 > 0);
-        let strange = |told: &mut LeaderAndIsrPartition| {
-            told.assignment.replicas = BrokerIds::from([2, 3]);
+        let halved = |told: &mut LeaderAndIsrPartition| {
+            told.assignment.replicas = BrokerIds::from([1]);
         };
         let unheard = |told: &mut LeaderAndIsrPartition| told.state = with_epochs(told, 7, 1);
         let fallen = |told: &mut LeaderAndIsrPartition| {
@@ -337,7 +363,11 @@ mod tests {
         older.controller_epoch = ControllerEpoch(0);
         let keep = ReplicaDisposal::Keep;
         let cases = [
-            (changed(&sent, strange), "none of the replicas"),
+            (
+                (BrokerId(3), changed(&sent, |_| ()).1),
+                "none of the replicas",
+            ),
+            (changed(&sent, halved), "broker 2 is in sync, and not among"),
             (changed(&sent, unheard), "never held"),
             (changed(&sent, fallen), "under leader epoch 0 after 1"),
             ((ONE, stop(&sent, -2, keep)), "not being deleted"),
