@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::clock::SplitMix64;
+use crate::mishap::{Mishap, Mishaps};
 
 /// From the first to the last, both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +39,10 @@ impl Rate {
 
 /// One stream of draws. Clones draw from the same one.
 #[derive(Debug, Clone)]
-pub struct Chance(Rc<Cell<u64>>);
+pub struct Chance {
+    state: Rc<Cell<u64>>,
+    mishaps: Mishaps,
+}
 
 impl Chance {
     /// The stream of an actor: a seed, and what the actor is called.
@@ -48,16 +52,27 @@ impl Chance {
         for byte in actor.bytes().chain(seed.to_be_bytes()) {
             state = (state ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3);
         }
-        let chance = Chance(Rc::new(Cell::new(state)));
+        let chance = Chance {
+            state: Rc::new(Cell::new(state)),
+            mishaps: Mishaps::default(),
+        };
         chance.bits();
         chance
     }
 
+    /// The same stream, which counts what befalls its actor there.
+    pub fn counting(self, mishaps: &Mishaps) -> Chance {
+        Chance {
+            mishaps: mishaps.clone(),
+            ..self
+        }
+    }
+
     /// The next 64 bits.
     pub fn bits(&self) -> u64 {
-        let mut random = SplitMix64(self.0.get());
+        let mut random = SplitMix64(self.state.get());
         let bits = random.next_bits();
-        self.0.set(random.0);
+        self.state.set(random.0);
         bits
     }
 
@@ -76,6 +91,29 @@ impl Chance {
     pub fn strikes(&self, rate: Rate) -> bool {
         // Without a draw where it never does: streams stay the same when a rate is taken away.
         rate != Rate::NEVER && self.below(1_000_000) < u64::from(rate.0)
+    }
+
+    /// Whether this befalls the actor now.
+    pub fn befalls(&self, mishap: Mishap, rate: Rate) -> bool {
+        let befalls = self.strikes(rate);
+        if befalls {
+            self.mishaps.count(mishap);
+        }
+        befalls
+    }
+
+    /// A number of a span; from `from` on it is this mishap.
+    pub fn within_or(&self, span: Span, from: u64, mishap: Mishap) -> u64 {
+        let drawn = self.within(span);
+        if drawn >= from {
+            self.mishaps.count(mishap);
+        }
+        drawn
+    }
+
+    /// This befell the actor.
+    pub fn note(&self, mishap: Mishap) {
+        self.mishaps.count(mishap);
     }
 
     /// Whether what happens once in `times` happens now.
@@ -120,6 +158,30 @@ mod tests {
         assert!(!with.strikes(Rate::NEVER));
         assert_eq!(with.bits(), without.bits());
         assert!(Chance::of(7, "a").strikes(Rate(1_000_000)));
+    }
+
+    #[test]
+    fn what_befalls_an_actor_is_counted_and_draws_no_more_than_without() {
+        let mishaps = Mishaps::default();
+        let counting = Chance::of(7, "a").counting(&mishaps);
+        let plain = Chance::of(7, "a");
+        let lost = Mishap::BrokerRequestLost;
+        assert_eq!(
+            counting.befalls(lost, Rate(500_000)),
+            plain.strikes(Rate(500_000))
+        );
+        assert!(counting.befalls(lost, Rate(1_000_000)) && plain.strikes(Rate(1_000_000)));
+        let span = Span::new(2, 9);
+        let drawn = counting.within_or(span, 2, Mishap::BrokerSlow);
+        assert_eq!(drawn, plain.within(span));
+        counting.within_or(span, 10, Mishap::WatchLate);
+        let counts: std::collections::BTreeMap<&str, u64> = mishaps
+            .counts()
+            .map(|(mishap, times)| (mishap.words(), times))
+            .collect();
+        assert!(counts[lost.words()] >= 1);
+        assert_eq!(counts[Mishap::BrokerSlow.words()], 1);
+        assert_eq!(counts[Mishap::WatchLate.words()], 0);
     }
 
     #[test]

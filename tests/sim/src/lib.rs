@@ -15,6 +15,7 @@ pub mod faults;
 pub mod fences;
 pub mod klamm;
 pub mod leaders;
+pub mod mishap;
 pub mod pace;
 #[cfg(feature = "planted")]
 pub mod planted;

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 
 use crate::chance::{Chance, Span};
 use crate::clock::VirtualTime;
+use crate::mishap::{Mishap, SLOW_ZOOKEEPER_MS};
 
 /// The pace of one actor. Clones are handles to the same one.
 #[derive(Debug, Clone)]
@@ -66,7 +67,9 @@ impl Pace {
         let Some(chance) = &self.0.chance else {
             return;
         };
-        self.rest(chance.within(self.0.span_ms.get())).await;
+        let span_ms = self.0.span_ms.get();
+        let for_ms = chance.within_or(span_ms, SLOW_ZOOKEEPER_MS, Mishap::ZooKeeperSlow);
+        self.rest(for_ms).await;
     }
 
     /// Lets the others act for so long.

@@ -35,7 +35,11 @@ fn the_first_few_hundred_worlds_are_safe_and_come_to_rest() {
     });
     println!("{}", tally.table());
     assert_eq!(tally.played, LAST - FIRST + 1);
-    assert_eq!(tally.never(), [""; 0], "acts that happened in no world");
+    assert_eq!(
+        tally.never(),
+        [""; 0],
+        "acts and mishaps that happened in no world"
+    );
     assert!(
         tally.failed.is_empty(),
         "play them with `cargo sim --seed N`: {:#?}",

@@ -12,6 +12,7 @@ use klamm::model::{BrokerId, InterBrokerProtocol, TopicId, TopicName};
 use super::{Channel, Cluster, Record, SimChannels, event_of};
 use crate::broker::{Process, Reply, SimBroker};
 use crate::chance::{Chance, Rate, Span};
+use crate::mishap::{Mishap, SLOW_BROKER_MS};
 use crate::request::{Body, Request};
 
 /// How the connections to brokers fare.
@@ -156,7 +157,7 @@ impl SimChannels {
         let Some(flight) = channel.flight.take() else {
             let request = channel.unsent.pop_front()?;
             channel.last = Some(request.clone());
-            let at_ms = now_ms + chance.within(weather.latency_ms);
+            let at_ms = now_ms + way_ms(weather, chance);
             channel.flight = Some(Flight::Going { request, at_ms });
             return Some(Step::Other);
         };
@@ -166,7 +167,7 @@ impl SimChannels {
         }
         match flight {
             Flight::Again { request, .. } => {
-                let at_ms = now_ms + chance.within(weather.latency_ms);
+                let at_ms = now_ms + way_ms(weather, chance);
                 channel.flight = Some(Flight::Going { request, at_ms });
                 Some(Step::Other)
             }
@@ -202,7 +203,7 @@ impl SimChannels {
             let at_ms = now_ms + chance.within(weather.pause_ms);
             Flight::Again { request, at_ms }
         };
-        if chance.strikes(weather.loss_before) {
+        if chance.befalls(Mishap::BrokerRequestLost, weather.loss_before) {
             return (again(request), Step::Other);
         }
         let mut cluster = self.cluster.borrow_mut();
@@ -221,13 +222,18 @@ impl SimChannels {
         }
         let reply = broker.handle(&request);
         let taken = Step::Taken(Box::new(request.clone()), Box::new(reply.clone()));
-        if chance.strikes(weather.loss_after) {
+        if chance.befalls(Mishap::BrokerAnswerLost, weather.loss_after) {
             return (again(request), taken);
         }
         let answer = event_of(channel.incarnation(), request.controller_epoch, reply);
-        let at_ms = now_ms + chance.within(weather.latency_ms);
+        let at_ms = now_ms + way_ms(weather, chance);
         (Flight::Coming { answer, at_ms }, taken)
     }
+}
+
+/// How long this request, or this answer, is under way.
+fn way_ms(weather: &NetworkWeather, chance: &Chance) -> u64 {
+    chance.within_or(weather.latency_ms, SLOW_BROKER_MS, Mishap::BrokerSlow)
 }
 
 /// What one step of a channel came to.

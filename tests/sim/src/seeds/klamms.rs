@@ -51,7 +51,7 @@ impl Simulator {
             "klamm {} process {}",
             settings.own_id, self.processes[index]
         );
-        let chance = Chance::of(self.seed, &name);
+        let chance = Chance::of(self.seed, &name).counting(&self.mishaps);
         let pace = Pace::drawn(&self.world.time, chance, self.climate.zookeeper_latency_ms);
         let fate = Fate::at_once(pace);
         fate.weather.set(self.climate.zookeeper);

@@ -9,6 +9,7 @@ use super::act::Kind;
 use super::play;
 use super::shrink::Failing;
 use super::trace::Trace;
+use crate::mishap::Mishap;
 
 /// So many of a story's first lines are told, and of its last.
 const FIRST_LINES: usize = 60;
@@ -43,26 +44,32 @@ impl Tally {
         }
     }
 
-    /// Kinds of acts that never happened.
+    /// Kinds of acts and of mishaps that never happened.
     pub fn never(&self) -> Vec<&'static str> {
-        let kinds = Kind::ALL.iter().map(|kind| kind.word());
         let never = |word: &&str| !self.counts.contains_key(word);
-        kinds.filter(never).collect()
+        acts().chain(mishaps()).filter(never).collect()
     }
 
-    /// How often what happened: acts first, then what came of them.
+    /// How often what happened: acts first, then mishaps, then what came of them.
     pub fn table(&self) -> String {
         let mut text = String::new();
-        let is_act = |what: &str| Kind::ALL.iter().any(|kind| kind.word() == what);
-        let never = self.never().into_iter().map(|word| (word, 0));
-        let counts = self.counts.iter().map(|(what, times)| (*what, *times));
-        let (acts, others): (Vec<_>, Vec<_>) = counts.partition(|(what, _)| is_act(what));
-        for (what, times) in acts.into_iter().chain(never).chain(others) {
+        let times = |what: &'static str| (self.counts.get(what).copied().unwrap_or(0), what);
+        let is_drawn = |what: &&str| acts().chain(mishaps()).any(|drawn| drawn == *what);
+        let came = self.counts.keys().copied().filter(|what| !is_drawn(what));
+        for (times, what) in acts().chain(mishaps()).chain(came).map(times) {
             // Writing to a string can't fail.
             let _ = writeln!(text, "{times:>12}  {what}");
         }
         text
     }
+}
+
+fn acts() -> impl Iterator<Item = &'static str> {
+    Kind::ALL.iter().map(|kind| kind.word())
+}
+
+fn mishaps() -> impl Iterator<Item = &'static str> {
+    Mishap::ALL.into_iter().map(Mishap::words)
 }
 
 /// A failing story: what it takes to play it again, and what happens in it up to the failure.

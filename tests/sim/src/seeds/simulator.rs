@@ -20,6 +20,7 @@ use super::trace::Trace;
 use crate::broker::Process;
 use crate::chance::{Chance, Span};
 use crate::klamm::Progress;
+use crate::mishap::Mishaps;
 use crate::pace::Pace;
 use crate::world::{World, protocol};
 use crate::zookeeper::SessionId;
@@ -74,6 +75,8 @@ pub struct Simulator {
     pub(super) rival: Rival,
     pub(super) checks: Checks,
     pub(super) trace: Trace,
+    /// What chance did to them.
+    pub(super) mishaps: Mishaps,
     /// Faults stopped.
     pub(super) is_calm: bool,
 }
@@ -96,11 +99,13 @@ impl Simulator {
             world.zookeeper.add_follower();
         }
         let ids = climate.brokers.iter().map(|broker| BrokerId(broker.id));
+        let mishaps = Mishaps::default();
+        let actor = |name| Chance::of(scenario.seed, name).counting(&mishaps);
         let mut simulator = Simulator {
             ticks: ids.map(|id| (id, 0)).collect(),
             follow_at_ms: vec![0; followers],
-            chance: Chance::of(scenario.seed, "world"),
-            network: Chance::of(scenario.seed, "network"),
+            chance: actor("world"),
+            network: actor("network"),
             acts: scenario.acts.clone(),
             next_act: 0,
             deeds: BTreeMap::new(),
@@ -108,13 +113,11 @@ impl Simulator {
             letters: Vec::new(),
             processes: vec![0; climate.klamms],
             hanging: vec![false; climate.klamms],
-            life: Some(Life::new(
-                climate.habits(),
-                Chance::of(scenario.seed, "brokers"),
-            )),
-            rival: a_rival(&world, &climate, scenario.seed),
+            life: Some(Life::new(climate.habits(), actor("brokers"))),
+            rival: a_rival(&world, &climate, actor("rival")),
             checks: Checks::default(),
             trace,
+            mishaps: mishaps.clone(),
             is_calm: false,
             seed: scenario.seed,
             world,
@@ -132,7 +135,10 @@ impl Simulator {
     }
 
     /// What happened.
-    pub fn into_trace(self) -> Trace {
+    pub fn into_trace(mut self) -> Trace {
+        for (mishap, times) in self.mishaps.counts().filter(|(_, times)| *times > 0) {
+            self.trace.count_by(mishap.words(), times);
+        }
         self.trace
     }
 
@@ -593,8 +599,7 @@ impl Simulator {
 }
 
 /// The controller of one of the brokers.
-fn a_rival(world: &World, climate: &Climate, seed: u64) -> Rival {
-    let chance = Chance::of(seed, "rival");
+fn a_rival(world: &World, climate: &Climate, chance: Chance) -> Rival {
     let lives_in = chance.pick(&climate.brokers);
     let lives_in = lives_in.cloned().unwrap_or_else(|| BrokerClimate {
         id: 1,

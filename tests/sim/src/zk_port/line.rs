@@ -9,7 +9,8 @@ use std::rc::Rc;
 
 use klamm::port::ZkFault;
 
-use crate::chance::{Rate, Span};
+use crate::chance::{Chance, Rate, Span};
+use crate::mishap::Mishap;
 use crate::pace::Pace;
 use crate::zookeeper::{CreateMode, Op, OpResult, Stat, ZkError, ZkMultiError, ZkSession};
 
@@ -86,12 +87,15 @@ impl Fate {
     /// How late a watch is heard this time.
     pub fn watch_delay_ms(&self) -> u64 {
         let chance = self.pace.chance();
-        chance.map_or(0, |chance| chance.within(self.weather.get().watch_delay_ms))
+        let late = |chance: &Chance| {
+            chance.within_or(self.weather.get().watch_delay_ms, 1, Mishap::WatchLate)
+        };
+        chance.map_or(0, late)
     }
 
-    fn is_lost(&self, rate: impl Fn(Weather) -> Rate) -> bool {
+    fn befalls(&self, mishap: Mishap, rate: impl Fn(Weather) -> Rate) -> bool {
         let chance = self.pace.chance();
-        chance.is_some_and(|chance| chance.strikes(rate(self.weather.get())))
+        chance.is_some_and(|chance| chance.befalls(mishap, rate(self.weather.get())))
     }
 }
 
@@ -140,12 +144,12 @@ impl Line<'_> {
     ) -> Result<T, ZkError> {
         let fate = self.fate;
         fate.pace.turn().await;
-        if fate.is_lost(|weather| weather.loss_before) {
+        if fate.befalls(Mishap::ZooKeeperRequestLost, |weather| weather.loss_before) {
             fate.cut(self.session, (self.now_ms)());
             return Err(self.why_there_is_no_answer());
         }
         let answer = request(self.session);
-        if fate.is_lost(|weather| weather.loss_after) {
+        if fate.befalls(Mishap::ZooKeeperAnswerLost, |weather| weather.loss_after) {
             fate.cut(self.session, (self.now_ms)());
             return Err(self.why_there_is_no_answer());
         }

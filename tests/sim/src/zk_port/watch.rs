@@ -4,6 +4,7 @@ use klamm::event::{ControllerEvent, Sweep};
 use klamm::zk::paths::{self, TopicPath};
 
 use super::{Shared, TopicWatches};
+use crate::mishap::Mishap;
 use crate::zookeeper::{NodeEvent, SessionEvent, WatchedEvent, ZkSession};
 
 pub fn open_session(shared: &Shared) {
@@ -45,6 +46,9 @@ fn hear(shared: &Shared, event: WatchedEvent) {
             let session = shared.session.borrow().clone();
             if let Some(session) = session {
                 session.forget_watches();
+                if let Some(chance) = shared.fate.pace.chance() {
+                    chance.note(Mishap::WatchesLost);
+                }
                 arm_standing_watches(shared, &session);
             }
             for event in LOOK_EVERYWHERE {

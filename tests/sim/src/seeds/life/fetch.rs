@@ -13,6 +13,7 @@ use super::memory::{Fetching, Role};
 use super::{Life, RELEASE_3_3, Surroundings};
 use crate::broker::SimBroker;
 use crate::brokers::Cluster;
+use crate::mishap::Mishap;
 
 /// One partition that is to be fetched.
 struct Plan {
@@ -122,7 +123,9 @@ impl Life {
 
     /// It goes on with the next tick, unless it stalls.
     fn has_fetched(&mut self, id: BrokerId, partition: &TopicPartition, now_ms: u64) {
-        let stalls = self.chance.strikes(self.habits.stall);
+        let stalls = self
+            .chance
+            .befalls(Mishap::FollowerStalled, self.habits.stall);
         let pause_ms = if stalls {
             self.chance.within(self.habits.stall_ms)
         } else {
