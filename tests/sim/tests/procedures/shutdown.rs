@@ -270,3 +270,26 @@ fn a_broker_that_registered_a_moment_ago_is_taken_in_before_it_is_let_go() {
     );
     assert!(!world.led_by("t-0").starts_with("leader 1 "));
 }
+
+/// Of a life that klamm could not look at nothing is promised: the broker asks again, and nobody moved meanwhile.
+#[test]
+fn a_broker_that_registered_a_moment_ago_is_refused_while_zookeeper_refuses_the_look() {
+    let mut world = three("3.9");
+    world.expire_broker(1);
+    world.register_again(1);
+    world.klamm().queue.lose_events();
+    let refused = Fault::Refused("NoAuth");
+    world.klamm().faults().at_next(Call::Brokers, refused);
+    assert_eq!(
+        leave(&mut world, 1),
+        Err(KafkaError::STALE_CONTROLLER_EPOCH)
+    );
+    assert_eq!(world.klamm().faults().outstanding(), 0);
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [1,2,3] le 0");
+    assert!(world.klamm().context().shutting_down().is_empty());
+    let slot = world.ask_shutdown(1);
+    world.settle();
+    world.advance(5_000);
+    assert_eq!(remaining(&mut world, slot), Ok(Vec::new()));
+    assert!(!world.led_by("t-0").starts_with("leader 1 "));
+}
