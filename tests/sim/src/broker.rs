@@ -225,6 +225,13 @@ impl SimBroker {
         self.replicas.remove(partition);
     }
 
+    /// Whether a log of this partition is on one of its disks, on a failed one too.
+    pub fn keeps_log(&self, partition: &TopicPartition) -> bool {
+        self.logs.contains_key(partition)
+            || self.lost.contains_key(partition)
+            || self.repaired.contains_key(partition)
+    }
+
     /// Does what a request says, and answers it.
     pub fn handle(&mut self, request: &Request) -> Reply {
         let gate = self.gate(request);

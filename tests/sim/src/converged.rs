@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use klamm::effect::StateRead;
 use klamm::model::{BrokerId, BrokerIds, TopicPartition};
+use klamm::zk::{paths, znode};
 
 use crate::broker::{Process, SimBroker};
 use crate::world::World;
@@ -30,14 +31,16 @@ impl World {
                     broker.id
                 ));
             }
+            found.extend(self.address_differences(broker));
             for (of, replicas) in self.assignments() {
                 let Some(state) = self.state(&of.to_string()) else {
                     continue;
                 };
-                found.extend(cache_difference(broker, &of, &state));
+                found.extend(cache_difference(broker, &of, &state, &replicas));
+                found.extend(offline_difference(broker, &of, &registered));
                 let is_left_out = left_out.contains(&broker.id.0);
                 if replicas.contains(broker.id) && !is_left_out {
-                    found.extend(replica_difference(broker, &of, &state));
+                    found.extend(replica_difference(broker, &of, &state, &replicas));
                 }
             }
         }
@@ -49,6 +52,23 @@ impl World {
     pub fn assert_converged(&self) {
         let found = self.differences(&[]);
         assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+
+    /// Where a broker takes the others to be, against where they say they are.
+    fn address_differences(&self, broker: &SimBroker) -> Vec<String> {
+        let differs = broker.alive.values().filter_map(|told| {
+            let path = paths::broker(told.id);
+            let node = self.zookeeper.look(&path)?;
+            let read = znode::decode_broker(&path, told.id, node.data(), node.stat().czxid);
+            let registered = read.found()?.broker;
+            (*told != registered).then(|| {
+                format!(
+                    "broker {} was told of {told:?}; registered is {registered:?}",
+                    broker.id
+                )
+            })
+        });
+        differs.collect()
     }
 
     fn assignments(&self) -> Vec<(TopicPartition, BrokerIds)> {
@@ -68,17 +88,49 @@ impl World {
 }
 
 /// What a broker tells clients against what is so.
-fn cache_difference(broker: &SimBroker, of: &TopicPartition, state: &StateRead) -> Option<String> {
+fn cache_difference(
+    broker: &SimBroker,
+    of: &TopicPartition,
+    state: &StateRead,
+    replicas: &BrokerIds,
+) -> Option<String> {
     let id = broker.id;
     let Some(cached) = broker.cache.get(of) else {
         return Some(format!("broker {id} was told nothing of {of}"));
     };
     let told = &cached.leadership;
     let is_same = **told == state.leader_and_isr && told.partition_epoch() == state.partition_epoch;
+    if is_same && cached.replicas != *replicas {
+        let told = &cached.replicas;
+        return Some(format!(
+            "broker {id} tells clients of {of} on {told}; ZooKeeper holds {replicas}"
+        ));
+    }
     (!is_same).then(|| {
         format!(
             "broker {id} tells clients of {of}: {:?}; ZooKeeper holds {state:?}",
             **told
+        )
+    })
+}
+
+/// Which replicas a broker takes for offline: those of brokers that are gone, and of the others only what is in a directory
+/// that failed.
+fn offline_difference(
+    broker: &SimBroker,
+    of: &TopicPartition,
+    registered: &BTreeSet<String>,
+) -> Option<String> {
+    let cached = broker.cache.get(of)?;
+    let is_gone = |id: &BrokerId| !registered.contains(&id.to_string());
+    let gone = cached.replicas.iter().filter(is_gone);
+    let unmarked: Vec<BrokerId> = gone
+        .filter(|id| !cached.offline_replicas.contains(*id))
+        .collect();
+    (!unmarked.is_empty()).then(|| {
+        format!(
+            "broker {} takes {of} for online on {unmarked:?}, which are gone",
+            broker.id
         )
     })
 }
@@ -88,6 +140,7 @@ fn replica_difference(
     broker: &SimBroker,
     of: &TopicPartition,
     state: &StateRead,
+    replicas: &BrokerIds,
 ) -> Option<String> {
     let (id, wanted) = (broker.id, &state.leader_and_isr);
     let leader = wanted.leader()?;
@@ -96,7 +149,9 @@ fn replica_difference(
     };
     let follows = replica.leader == leader && replica.leader_epoch == wanted.leader_epoch;
     let acts = if leader == id {
-        replica.isr == wanted.isr && replica.partition_epoch == state.partition_epoch
+        replica.isr == wanted.isr
+            && replica.partition_epoch == state.partition_epoch
+            && replica.replicas == *replicas
     } else {
         replica.is_fetching
     };

@@ -111,8 +111,11 @@ fn play_seeds(first: u64, last: u64, arguments: &Arguments) -> ExitCode {
     std::thread::scope(|scope| {
         let players: Vec<_> = (0..threads).map(|_| scope.spawn(play_some)).collect();
         for player in players {
-            // A world's panic is caught in the world: one that gets here is the simulator's own.
-            tally.merge(player.join().unwrap_or_default());
+            match player.join() {
+                Ok(played) => tally.merge(played),
+                // A world's panic is caught in the world: one that gets here is the simulator's own.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         }
     });
     let took_s = began.elapsed().as_secs_f64();

@@ -3,6 +3,8 @@
 //! What is demanded is demanded of ZooKeeper, of the brokers and of the clients' answers, not of what a controller says of
 //! itself. Must never wait for ever: what has not come to rest by then never will.
 
+use std::collections::BTreeSet;
+
 use klamm::effect::{Committed, Read};
 use klamm::machine::comparison::{self, Fresh};
 use klamm::model::{BrokerId, LeaderAndIsr, TopicName};
@@ -197,6 +199,10 @@ impl Simulator {
                     let leader = state.leader_and_isr.leader();
                     if leader.is_none_or(|leader| !assignment.replicas.contains(leader)) {
                         found.push(format!("{at} is not led by a replica: {state:?}"));
+                    }
+                    let isr: BTreeSet<BrokerId> = state.leader_and_isr.isr.iter().collect();
+                    if isr != assignment.replicas.iter().collect() {
+                        found.push(format!("{at} is not in sync everywhere: {state:?}"));
                     }
                 }
             }

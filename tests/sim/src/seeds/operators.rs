@@ -67,7 +67,9 @@ impl Simulator {
                 let enabled = *chance
                     .pick(&[None, Some(true), Some(false)])
                     .unwrap_or(&None);
-                self.checks.unclean_was_allowed(None);
+                if enabled == Some(true) {
+                    self.checks.unclean_was_allowed(None);
+                }
                 self.world.configure_unclean("brokers/<default>", enabled);
                 true
             }
@@ -143,7 +145,7 @@ impl Simulator {
         let is_given = chance.once_in(3);
         let assignments = match is_given {
             true => (0..1 + chance.below(3) as i32)
-                .map(|index| (index, self.some_replicas(chance, &[])))
+                .map(|index| (index, self.some_replicas(chance)))
                 .collect(),
             false => Vec::new(),
         };
@@ -220,7 +222,7 @@ impl Simulator {
         }
         let targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>> = partitions
             .into_iter()
-            .map(|at| (at, (!cancels).then(|| self.some_replicas(chance, &[]))))
+            .map(|at| (at, (!cancels).then(|| self.some_replicas(chance))))
             .collect();
         self.ask(chance, &format!("to move {targets:?}"), move |reply_to| {
             ControllerEvent::AlterPartitionReassignments { targets, reply_to }
@@ -301,11 +303,8 @@ impl Simulator {
         let count = 1 + chance.below(3);
         let lists: Vec<Vec<i32>> = (0..count)
             .map(|_| {
-                let mut replicas: Vec<i32> = self
-                    .some_replicas(chance, &[])
-                    .iter()
-                    .map(|id| id.0)
-                    .collect();
+                let mut replicas: Vec<i32> =
+                    self.some_replicas(chance).iter().map(|id| id.0).collect();
                 if let Some(klamm) = chance.pick(klamms) {
                     let place = chance.below(replicas.len() as u64 + 1) as usize;
                     replicas.insert(place, *klamm);
@@ -326,7 +325,7 @@ impl Simulator {
         let Some(name) = self.some_topic(chance) else {
             return false;
         };
-        let replicas = self.some_replicas(chance, &[]);
+        let replicas = self.some_replicas(chance);
         let replicas: Vec<i32> = replicas.iter().map(|id| id.0).collect();
         self.world.add_partition(&name, &replicas);
         true
@@ -356,7 +355,7 @@ impl Simulator {
         let targets: BTreeMap<TopicPartition, BrokerIds> = partitions
             .into_iter()
             .map(|at| {
-                let ids = self.some_replicas(chance, &[]);
+                let ids = self.some_replicas(chance);
                 let ids: Vec<i32> = ids.iter().map(|id| id.0).collect();
                 (at, BrokerIds::from(ids.as_slice()))
             })
@@ -396,8 +395,10 @@ impl Simulator {
         let enabled = *chance
             .pick(&[None, Some(true), Some(true), Some(false)])
             .unwrap_or(&None);
-        self.checks
-            .unclean_was_allowed(Some(&TopicName::new(&name)));
+        if enabled == Some(true) {
+            self.checks
+                .unclean_was_allowed(Some(&TopicName::new(&name)));
+        }
         self.world
             .configure_unclean(&format!("topics/{name}"), enabled);
         true
@@ -481,12 +482,9 @@ impl Simulator {
         chance.pick(&names).cloned()
     }
 
-    fn some_replicas(&self, chance: &Chance, besides: &[i32]) -> Vec<BrokerId> {
-        let brokers = self.climate.brokers.iter().map(|broker| broker.id);
-        let ids: Vec<BrokerId> = brokers
-            .chain(besides.iter().copied())
-            .map(BrokerId)
-            .collect();
+    fn some_replicas(&self, chance: &Chance) -> Vec<BrokerId> {
+        let brokers = self.climate.brokers.iter();
+        let ids: Vec<BrokerId> = brokers.map(|broker| BrokerId(broker.id)).collect();
         chance.some_of(&ids, 1 + chance.below(3) as usize)
     }
 }

@@ -533,6 +533,9 @@ impl Simulator {
                     .line(now_ms, format_args!("no answer to {about}"));
             }
         }
+        if let Some(Answer::AllocateProducerIds(Ok(block))) = &answer {
+            self.checks.producer_ids_were_given(block);
+        }
         match sender {
             Sender::Client => {}
             Sender::IsrChange(broker, starts) => self.hear_isr_answer(broker, starts, answer),

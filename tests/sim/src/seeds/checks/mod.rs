@@ -9,6 +9,7 @@ mod strays;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use klamm::effect::ProducerIdBlock;
 use klamm::model::{
     BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, TopicName, TopicPartition,
 };
@@ -58,6 +59,8 @@ pub struct Checks {
     /// Under which epoch a broker was last seen to lead a partition, and in which life of its process.
     leading: BTreeMap<(BrokerId, TopicPartition), (u64, LeaderEpoch)>,
     hold_since_ms: Option<u64>,
+    /// The blocks of producer ids that brokers heard of: the first of each, and the last.
+    producer_ids: BTreeMap<i64, i64>,
     /// Since when brokers' registrations are gone.
     gone_since_ms: BTreeMap<BrokerId, u64>,
     /// What doesn't hold.
@@ -185,6 +188,8 @@ impl Checks {
         self.see_role(world, transaction);
         let author = self.author(world, transaction.session);
         for (path, node) in &transaction.nodes {
+            self.breaches
+                .extend(self.of_no_term(author, transaction.session, path));
             if trace.is_kept() && is_worth_a_line(path) {
                 let now_ms = world.time.now_ms();
                 match node {
@@ -211,6 +216,8 @@ impl Checks {
                 && let Some(TopicPath::Topic(topic)) = paths::topic_path(path)
             {
                 self.note_who_missed(world, &topic);
+                self.breaches
+                    .extend(self.deleted_too_early(world, author, &topic));
                 self.gone.insert(topic, (self.epoch, self.attended.clone()));
             }
             let attended = &self.attended;
@@ -240,6 +247,48 @@ impl Checks {
                 }
             }
         }
+    }
+
+    /// Whatever a klamm writes of the cluster it writes in the newest term, which it won in this very session.
+    fn of_no_term(&self, author: Author, session: SessionId, path: &str) -> Option<String> {
+        let Author::Klamm(id) = author else {
+            return None;
+        };
+        let is_of_cluster = [
+            "/brokers/topics/",
+            "/admin/delete_topics/",
+            "/isr_change_notification/",
+            "/log_dir_event_notification/",
+            "/config/changes/",
+            paths::REASSIGN_PARTITIONS,
+            paths::PREFERRED_REPLICA_ELECTION,
+        ];
+        if !is_of_cluster.iter().any(|of| path.starts_with(of)) {
+            return None;
+        }
+        let newest = self.terms.get(&self.epoch);
+        (newest != Some(&(id, session)))
+            .then(|| format!("{path}: klamm {id} wrote it under a term that is not its own"))
+    }
+
+    /// A klamm removes a topic once each replica's log is gone: what stays would be part of a new topic of that name.
+    fn deleted_too_early(
+        &self,
+        world: &World,
+        author: Author,
+        topic: &TopicName,
+    ) -> Option<String> {
+        if !matches!(author, Author::Klamm(_)) || self.strays.is_muddled(topic) {
+            return None;
+        }
+        let kept = self.strays.assigned(topic).find(|(broker, at)| {
+            let cluster = world.cluster.borrow();
+            let broker = cluster.get(broker);
+            broker.is_some_and(|broker| broker.keeps_log(at))
+        });
+        kept.map(|(broker, at)| {
+            format!("{author:?} removed topic {topic}, and broker {broker} keeps the log of {at}")
+        })
     }
 
     /// Processes that no controller reached when a topic went know it for as long as they live.
@@ -326,9 +375,10 @@ impl Checks {
             let topic = world.readable_topic(at.topic.as_str());
             let assignment = topic.and_then(|topic| topic.partitions.get(&at.partition).cloned());
             let marker = paths::topic_deletion(&at.topic);
-            // Alone in sync it may have been the only replica when it was let go.
-            let is_shared = assignment.is_some_and(|assignment| assignment.replicas.len() > 1)
-                && state.leader_and_isr.isr.len() > 1;
+            // What moves now had perhaps one replica when it was let go.
+            let is_shared = assignment.is_some_and(|assignment| {
+                assignment.replicas.len() > 1 && !assignment.is_being_reassigned()
+            });
             let is_muddled = self.strays.is_muddled(&at.topic);
             if is_shared && !is_muddled && world.zookeeper.look(&marker).is_none() {
                 self.breaches.push(format!(
@@ -336,6 +386,16 @@ impl Checks {
                 ));
             }
         }
+    }
+
+    /// A broker heard which producer ids are its own: no other's are among them.
+    pub fn producer_ids_were_given(&mut self, block: &ProducerIdBlock) {
+        let before = self.producer_ids.range(..=block.last).next_back();
+        if let Some((first, last)) = before.filter(|(_, last)| **last >= block.first) {
+            let breach = format!("{block:?} was given, and {first} to {last} were given before");
+            self.breaches.push(breach);
+        }
+        self.producer_ids.insert(block.first, block.last);
     }
 
     /// A client that waited was told that no client finds a topic any more: at least one broker has forgotten it.

@@ -79,6 +79,16 @@ impl Strays {
         self.assigned.insert(topic, now);
     }
 
+    /// The replicas that a topic's node named last.
+    pub fn assigned(&self, topic: &TopicName) -> impl Iterator<Item = (BrokerId, TopicPartition)> {
+        let hosts = self.assigned.get(topic).into_iter().flatten();
+        let named = hosts.flat_map(|(index, brokers)| {
+            let at = TopicPartition::new(topic, *index);
+            brokers.iter().map(move |broker| (*broker, at.clone()))
+        });
+        named.collect::<Vec<_>>().into_iter()
+    }
+
     /// Whether a topic's node was broken for a while.
     pub fn is_muddled(&self, topic: &TopicName) -> bool {
         self.muddled.contains(topic)
