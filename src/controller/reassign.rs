@@ -25,7 +25,7 @@ use crate::machine::replica::OfflineChange;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::sanitise::{self, Load};
 use crate::model::{
-    ApiError, BrokerId, BrokerIds, KafkaError, ReplicaAssignment, TopicId, TopicName,
+    ApiError, BrokerId, BrokerIds, KafkaError, LeaderEpoch, ReplicaAssignment, TopicId, TopicName,
     TopicPartition,
 };
 use crate::planted::planted;
@@ -369,12 +369,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .iter()
             .flat_map(|transition| transition.removed_replicas());
         let leaving: Vec<_> = leaving.collect();
+        let told_of_all = reassignment::told_of_all(&self.context, &led);
         if !leaving.is_empty() {
             self.change_and_send(OfflineChange::new(leaving)).await?;
         }
+        let unaware = self.tell_unaware_leaders(&told_of_all, &led).await?;
         let left: Vec<&Transition> = led
             .into_iter()
-            .filter(|transition| !reassignment::is_still_in_sync(&self.context, transition))
+            .filter(|transition| {
+                !reassignment::is_still_in_sync(&self.context, transition)
+                    && !unaware.contains(&transition.partition)
+            })
             .collect();
         self.log_absent(&left);
         let mut batch = ControllerBrokerRequestBatch::new();
@@ -401,6 +406,22 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .map(|transition| transition.partition.clone()),
         );
         Ok(())
+    }
+
+    /// Where the leader took those that go out of the in-sync set by itself, it has heard of all replicas, and would wait for
+    /// more than there are under an epoch that nobody raises any more: it is told anew. Those where that failed.
+    async fn tell_unaware_leaders(
+        &mut self,
+        told_of_all: &BTreeMap<TopicPartition, LeaderEpoch>,
+        led: &[&Transition],
+    ) -> Result<BTreeSet<TopicPartition>, ZkFault> {
+        let unaware = reassignment::unaware(&self.context, told_of_all, led);
+        if unaware.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let told = self.change_and_send(LeaderChange::new(&unaware)).await?;
+        let partitions = unaware.into_iter().map(|transition| transition.partition);
+        Ok(partitions.filter(|at| !told.contains(at)).collect())
     }
 
     /// Who is away when it is to delete its log keeps it, as upstream: nobody would tell it later.

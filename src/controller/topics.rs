@@ -3,7 +3,7 @@
 //! Upstream: `processTopicChange`, `processPartitionModifications`, `onNewPartitionCreation`. Unlike there, a rewrite of
 //! `/brokers/topics/T` is conditional on its version, so that a tool's concurrent change isn't undone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{info, warn};
 
@@ -59,7 +59,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .cloned()
             .collect();
         self.lead_new_partitions(legal.cloned().collect(), &unknown)
-            .await
+            .await?;
+        self.move_off_klamms().await
     }
 
     /// Takes in what topics' nodes assign, and leads what is new. Of the topics that were unknown until now, those that are
@@ -115,11 +116,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .into_iter()
                 .map(|(name, znode)| self.vet(name, znode))
                 .collect();
-            if unknown == Unknown::MayHaveState {
-                self.take_in_states(&intakes).await?;
-            }
+            let led = match unknown {
+                Unknown::MayHaveState => {
+                    self.take_in_states(&intakes).await?;
+                    BTreeSet::new()
+                }
+                Unknown::AreNew => self.led_on_klamms(&intakes).await?,
+            };
             let load = load.get_or_insert_with(|| Load::of(&self.context));
-            let intakes = self.amend(intakes, load);
+            let intakes = self.amend(intakes, &led, load);
             let writes: Vec<ZkWrite> = intakes.iter().filter_map(Intake::rewrite).collect();
             let outcomes = if writes.is_empty() {
                 Vec::new()
@@ -166,6 +171,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(())
     }
 
+    /// Of new partitions that name a klamm, those that somebody led before: their node could not be read until now. Their
+    /// leaders know the replicas of their leader epoch, so that these are changed by a reassignment and not at a stroke.
+    async fn led_on_klamms(
+        &mut self,
+        intakes: &[Intake],
+    ) -> Result<BTreeSet<TopicPartition>, ZkFault> {
+        let new = intakes.iter().flat_map(|intake| &intake.new);
+        let on_klamms = new.filter(|(_, assignment)| self.names_klamm(assignment));
+        let on_klamms: Vec<TopicPartition> = on_klamms.map(|(at, _)| at.clone()).collect();
+        if on_klamms.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        Ok(self.states_of(&on_klamms).await?.into_keys().collect())
+    }
+
     /// What the states of partitions hold, where they have one.
     pub(super) async fn take_in_leaderships(
         &mut self,
@@ -200,13 +220,19 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// Gives ids and replaces klamms where that is due.
-    fn amend(&mut self, mut intakes: Vec<Intake>, load: &mut Load) -> Vec<Intake> {
+    fn amend(
+        &mut self,
+        mut intakes: Vec<Intake>,
+        led: &BTreeSet<TopicPartition>,
+        load: &mut Load,
+    ) -> Vec<Intake> {
         for intake in &mut intakes {
             self.amend_topic_id(intake);
             self.undo_growth_of_deleted(intake);
             let new = std::mem::take(&mut intake.new);
             for (partition, assignment) in new {
-                let has_state = self.context.leadership(&partition).is_some();
+                let has_state =
+                    led.contains(&partition) || self.context.leadership(&partition).is_some();
                 let sanitised = if has_state || (planted!(SkipSanitising) && !self.is_loaded) {
                     Ok(None)
                 } else {

@@ -187,26 +187,33 @@ impl SimZk {
         }
     }
 
-    /// When an outage or a session that is cut off ends; `None` unless the line is cut.
+    /// When an outage ends, or the session that is cut off by it; `None` unless the line is cut.
     pub fn outage_ends_ms(&self) -> Option<u64> {
         let outage = self.shared.fate.outage.get()?;
         let timeout_ms = self.shared.fate.weather.get().session_timeout_ms;
-        Some(outage.until_ms.min(outage.since_ms + timeout_ms))
+        let session = self.session()?;
+        Some(match session.zookeeper().is_alive(session.id()) {
+            true => outage.until_ms.min(outage.since_ms + timeout_ms),
+            false => outage.until_ms,
+        })
     }
 
-    /// Ends an outage whose time has come: the client gets through again, or its session is over.
+    /// Ends an outage whose time has come. A session that is over by then is so for the server alone, until its client gets
+    /// through again.
     pub fn end_outage(&self) {
         let fate = &self.shared.fate;
         let (Some(outage), Some(session)) = (fate.outage.get(), self.session()) else {
             return;
         };
         let (now_ms, id) = (self.time.now_ms(), session.id());
+        let zookeeper = session.zookeeper();
         if now_ms >= outage.since_ms + fate.weather.get().session_timeout_ms {
+            zookeeper.expire_unheard(id);
+        }
+        if now_ms >= outage.until_ms {
             fate.outage.set(None);
-            session.zookeeper().expire(id);
-        } else if now_ms >= outage.until_ms {
-            fate.outage.set(None);
-            session.zookeeper().reconnect(id);
+            zookeeper.reconnect(id);
+            zookeeper.tell_unaware(id);
         }
     }
 
@@ -290,7 +297,8 @@ impl SimZk {
             "the connection is cut in the midst of a call"
         );
         while !session.is_connected() {
-            if !session.zookeeper().is_alive(session.id()) {
+            let is_cut = self.shared.fate.outage.get().is_some();
+            if !is_cut && !session.zookeeper().is_alive(session.id()) {
                 return Err(ZkFault::SessionLost);
             }
             pace.rest(LOOK_AGAIN_MS).await;

@@ -56,6 +56,8 @@ struct States {
 struct Server {
     tree: Tree,
     sessions: BTreeMap<SessionId, Session>,
+    /// Those that are over, whose clients have yet to hear of it.
+    unaware: BTreeMap<SessionId, Sink>,
     next_session: i64,
     request_limit_bytes: usize,
     /// What partitions' states held so far, by path.
@@ -94,6 +96,7 @@ impl ZooKeeper {
             server: Rc::new(RefCell::new(Server {
                 tree: Tree::new(),
                 sessions: BTreeMap::new(),
+                unaware: BTreeMap::new(),
                 next_session: 1,
                 request_limit_bytes: DEFAULT_REQUEST_LIMIT_BYTES,
                 states: BTreeMap::new(),
@@ -138,6 +141,26 @@ impl ZooKeeper {
     /// Ending a session that is gone already does nothing.
     pub fn expire(&self, id: SessionId) {
         self.end_session(id, true);
+    }
+
+    /// The same, but its client doesn't hear of it before it gets through again: see [`ZooKeeper::tell_unaware`].
+    pub fn expire_unheard(&self, id: SessionId) {
+        let sink = {
+            let server = self.server.borrow();
+            server.sessions.get(&id).map(|session| session.sink.clone())
+        };
+        if let Some(sink) = sink {
+            self.end_session(id, false);
+            self.server.borrow_mut().unaware.insert(id, sink);
+        }
+    }
+
+    /// A client gets through, and hears that its session is over if it is.
+    pub fn tell_unaware(&self, id: SessionId) {
+        let sink = self.server.borrow_mut().unaware.remove(&id);
+        if let Some(sink) = sink {
+            sink(WatchedEvent::Session(SessionEvent::Expired));
+        }
     }
 
     /// Cuts the connection of a session: its requests fail, what fires waits, and its recursive watches are gone.

@@ -149,6 +149,11 @@ impl Simulator {
         let session = self.world.klamms[index].zk().session();
         let id = session.map(|session| session.id());
         self.forget_deeds(|deed| id.is_some_and(|id| *deed == Deed::EndSession(id)));
+        if let Some(id) = id {
+            let latency_ms = self.climate.zookeeper_latency_ms;
+            let after_ms = self.chance.within(latency_ms);
+            self.plan(after_ms, Deed::HearOfEnd(id));
+        }
     }
 
     fn move_to_server(&mut self, index: usize, server: usize) {

@@ -32,6 +32,8 @@ pub enum Deed {
     ResumeKlamm(usize),
     /// A session that nobody keeps alive times out.
     EndSession(SessionId),
+    /// A klamm that hung gets through again, and hears that its session is over if it is.
+    HearOfEnd(SessionId),
     /// A klamm's process starts.
     StartKlamm(usize),
     /// A broker's process goes on.
@@ -186,11 +188,10 @@ impl Simulator {
         let deed = self.deeds.keys().next().map(|(at_ms, _)| *at_ms);
         let letters = self.letters.iter().filter_map(|letter| letter.due_ms);
         let klamms = (0..self.climate.klamms).filter_map(|index| self.klamm_due_ms(index));
-        let channels = self
-            .world
-            .klamms
-            .iter()
-            .filter_map(|klamm| klamm.channels.next_due_ms());
+        let klamms_here = self.world.klamms.iter().zip(&self.hanging);
+        let channels = klamms_here
+            .filter(|(_, hangs)| !**hangs)
+            .filter_map(|(klamm, _)| klamm.channels.next_due_ms());
         let rival = self.rival.due_ms();
         let rivals_channels = self.rival.channels().next_due_ms();
         let ticks = self.ticks.values().copied();
@@ -287,7 +288,8 @@ impl Simulator {
     fn do_deed(&mut self, deed: Deed) {
         match deed {
             Deed::ResumeKlamm(index) => self.resume_klamm(index),
-            Deed::EndSession(id) => self.world.zookeeper.expire(id),
+            Deed::EndSession(id) => self.world.zookeeper.expire_unheard(id),
+            Deed::HearOfEnd(id) => self.world.zookeeper.tell_unaware(id),
             Deed::StartKlamm(index) => self.start_klamm(index),
             Deed::ResumeBroker(id) => self.resume_broker(id),
             Deed::StartBroker(id) => self.start_broker(id),
@@ -329,10 +331,13 @@ impl Simulator {
             network,
             trace,
             checks,
+            hanging,
             ..
         } = self;
-        let klamms = world.klamms.iter();
-        let senders = klamms.map(|klamm| ("requests that brokers took", &klamm.channels));
+        // A process that hangs sends nothing, and what it had yet to send goes out when it is back.
+        let klamms = world.klamms.iter().zip(hanging.iter());
+        let klamms = klamms.filter(|(_, hangs)| !**hangs);
+        let senders = klamms.map(|(klamm, _)| ("requests that brokers took", &klamm.channels));
         let rival = ("requests of the rival that brokers took", rival.channels());
         for (what, channels) in senders.chain([rival]) {
             for (id, request, reply) in channels.travel(now_ms, &climate.network, network) {

@@ -144,6 +144,9 @@ impl Line<'_> {
     ) -> Result<T, ZkError> {
         let fate = self.fate;
         fate.pace.turn().await;
+        if fate.outage.get().is_some() {
+            return Err(self.why_there_is_no_answer());
+        }
         if fate.befalls(Mishap::ZooKeeperRequestLost, |weather| weather.loss_before) {
             fate.cut(self.session, (self.now_ms)());
             return Err(self.why_there_is_no_answer());
@@ -155,7 +158,7 @@ impl Line<'_> {
         }
         if !fate.pace.is_at_once() {
             fate.pace.turn().await;
-            if !self.session.is_connected() {
+            if fate.outage.get().is_some() || !self.session.is_connected() {
                 return Err(self.why_there_is_no_answer());
             }
         }
@@ -163,8 +166,9 @@ impl Line<'_> {
     }
 
     fn why_there_is_no_answer(&self) -> ZkError {
-        let lives = self.session.zookeeper().is_alive(self.session.id());
-        match lives {
+        // Only the server can tell that a session is over.
+        let is_cut = self.fate.outage.get().is_some();
+        match is_cut || self.session.zookeeper().is_alive(self.session.id()) {
             true => ZkError::ConnectionLoss,
             false => ZkError::SessionExpired,
         }

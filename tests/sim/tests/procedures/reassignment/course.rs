@@ -200,6 +200,72 @@ fn a_concurrent_change_of_the_topics_node_is_kept() {
     assert_eq!(world.led_by("t-2"), "leader 5 isr [5] le 0");
 }
 
+/// The leader takes the one that goes out of the set itself, between the hand-over and klamm's own write: it has heard of
+/// all replicas under that leader epoch, and is told of those that stay under the next.
+#[test]
+fn a_leader_that_drops_the_removed_by_itself_hears_of_those_that_stay() {
+    let mut world = led();
+    world.create_topic("u", &[&[1, 2]]);
+    world.settle();
+    let path = "/brokers/topics/u/partitions/0/state";
+    let dropped = std::rc::Rc::new(std::cell::Cell::new(0));
+    for _ in 0..8 {
+        let dropped = dropped.clone();
+        let drop_removed = Fault::meanwhile(move |zookeeper| {
+            let state = zookeeper.look(path).unwrap().text();
+            let shrunk = state.replace(r#""isr":[1,2,3]"#, r#""isr":[2,3]"#);
+            if state.contains(r#""leader":2"#) && shrunk != state {
+                dropped.set(dropped.get() + 1);
+                zookeeper.poke(path, shrunk.as_bytes());
+            }
+        });
+        world.klamm().faults().at_next(Call::Write, drop_removed);
+    }
+    assert_eq!(alter(&mut world, &[("u-0", Some(&[2, 3]))]), ["u-0 NONE"]);
+    for _ in 0..2 {
+        world.catch_up();
+    }
+    world.klamm().faults().clear();
+    assert_eq!(dropped.get(), 1);
+    assert_moved(&mut world, "u-0", &[2, 3]);
+    let known = world.broker(2, |broker| {
+        broker.replicas[&partition("u-0")].replicas.clone()
+    });
+    assert_eq!(known, klamm::model::BrokerIds::from([2, 3]));
+    world.assert_converged();
+}
+
+/// The topic's node could not be read when klamm took over: its leaders know the replicas that it names, so that a klamm
+/// among them goes by a reassignment.
+#[test]
+fn a_led_partition_on_a_klamm_whose_node_is_mended_is_moved_under_a_new_leader_epoch() {
+    let mut world = World::of_brokers(&[1, 2, 3], "3.9");
+    world.zookeeper.poke("/klamm/ids/9", b"{}");
+    world.zookeeper.poke("/brokers/topics/t", b"{nonsense");
+    let state = br#"{"controller_epoch":0,"leader":1,"version":1,"leader_epoch":6,"isr":[1]}"#;
+    world
+        .zookeeper
+        .poke("/brokers/topics/t/partitions/0/state", state);
+    world.start_klamm();
+    world.settle();
+    let node =
+        br#"{"version":2,"partitions":{"0":[9,1]},"adding_replicas":{},"removing_replicas":{}}"#;
+    world.zookeeper.poke("/brokers/topics/t", node);
+    world.settle();
+    for _ in 0..2 {
+        world.catch_up();
+    }
+    let state = world.state("t-0").unwrap().leader_and_isr;
+    assert!(state.leader_epoch.0 > 6, "{state:?}");
+    assert_eq!(state.isr.len(), 2, "{state:?}");
+    assert!(
+        !world.assigned("t-0").contains(&9),
+        "{:?}",
+        world.assigned("t-0")
+    );
+    world.assert_converged();
+}
+
 #[test]
 fn a_partition_that_was_led_is_moved_off_a_klamm() {
     for is_alone in [false, true] {
