@@ -129,10 +129,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         // 5. What could not be led may be now, and so may what had nobody to be placed on.
         self.trigger_online_partition_state_change().await?;
-        let unplaced: Vec<TopicName> = std::mem::take(&mut self.unplaced_topics)
-            .into_iter()
-            .collect();
-        self.process_partition_modifications(&unplaced).await?;
+        let unplaced = std::mem::take(&mut self.unplaced_topics);
+        let topics: Vec<TopicName> = unplaced.iter().cloned().collect();
+        if let Err(fault) = self.process_partition_modifications(&topics).await {
+            self.unplaced_topics.extend(unplaced);
+            return Err(fault);
+        }
         self.resume_reassignments_on(&ids).await?;
         self.resume_deletions_on(&ids).await
     }
@@ -144,7 +146,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .filter(|replica| !deletion::is_told(self.context.replica_state(replica)))
             .collect();
         // New ones are told where their partition gets its first leader. Where ZooKeeper refused something in the midst of
-        // that, it was led without them.
+        // that, it was led without them, or they are in sync and nobody told them so: then they may have logs, which must
+        // not be made anew.
         let is_untold = |replica: &&Replica| {
             self.context.replica_state(replica) == ReplicaState::New
                 && self.context.leadership(&replica.partition).is_some()
@@ -159,7 +162,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         );
         self.log_refused(&refused);
         for Replica { partition, broker } in untold {
-            batch.add_leader_and_isr(&self.context, &[broker], &partition, true);
+            let state = self.context.leadership(&partition);
+            let is_new = state.is_none_or(|state| !state.isr.contains(broker));
+            batch.add_leader_and_isr(&self.context, &[broker], &partition, is_new);
         }
         self.send(batch);
     }

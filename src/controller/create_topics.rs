@@ -56,7 +56,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(());
         }
         info!(target: log::CONTROLLER, "New topics, which a client asked for: [{}]", list(&created));
-        let new = self.take_in_topics(created, Unknown::AreNew).await?;
+        let new = self
+            .take_in_topics(created, Unknown::AreNew { doomed: &[] })
+            .await?;
         self.on_new_partition_creation(new).await
     }
 

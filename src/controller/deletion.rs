@@ -54,6 +54,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(Vec::new());
         }
         let marked = self.ports.zk.topic_deletions().await?;
+        let topics: BTreeSet<&TopicName> = topics.iter().collect();
         let is_among = |topic: &TopicName| topics.contains(topic);
         Ok(marked.into_iter().filter(is_among).collect())
     }

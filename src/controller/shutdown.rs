@@ -39,11 +39,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         broker_epoch: Option<BrokerEpoch>,
         reply_to: ReplyTo,
     ) -> Result<Option<Stop>, ZkFault> {
-        let known = self.context.registration(broker).map(|known| known.epoch);
-        if known
-            .zip(broker_epoch)
-            .is_some_and(|(known, asks)| known < asks)
-        {
+        if self.is_known_by_an_earlier_life(broker, broker_epoch) {
             // It registered anew so lately that nobody has said so yet: what it is told now must hold for that life of it.
             // Whatever comes of the look, the broker asks again where it fails.
             let looked = self.process_broker_change().await;
@@ -52,6 +48,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 self.answer(reply_to, Answer::ControlledShutdown(refusal));
                 return looked;
             }
+        }
+        if self.is_known_by_an_earlier_life(broker, broker_epoch) {
+            // The server that klamm asked lags behind.
+            let refusal = Err(KafkaError::STALE_BROKER_EPOCH);
+            self.answer(reply_to, Answer::ControlledShutdown(refusal));
+            return Ok(None);
         }
         if let Err(error) = shutdown::admit(&self.context, broker, broker_epoch) {
             info!(target: log::CONTROLLER, "broker {broker} asked to shut down and was refused: {error}");
@@ -76,6 +78,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
         }
         Ok(None)
+    }
+
+    fn is_known_by_an_earlier_life(&self, broker: BrokerId, asks: Option<BrokerEpoch>) -> bool {
+        let known = self.context.registration(broker).map(|known| known.epoch);
+        known.zip(asks).is_some_and(|(known, asks)| known < asks)
     }
 
     /// Answers, at once if the broker led nothing that others lead now, else as soon as it has heard of it.

@@ -23,11 +23,12 @@ const NEVER_WRITTEN: i32 = -1;
 
 /// What partitions that the context doesn't know may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unknown {
+pub(super) enum Unknown<'a> {
     /// Led before this term: their states are read.
     MayHaveState,
-    /// Created while we lead: nobody else makes states.
-    AreNew,
+    /// Created while we lead: nobody else makes states. Of topics whose nodes could not be read before, these are to be
+    /// deleted, whoever led them.
+    AreNew { doomed: &'a [TopicName] },
 }
 
 impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
@@ -72,7 +73,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     ) -> Result<(), ZkFault> {
         // Read first: what fails then has changed nothing yet.
         let marked = self.marked_among(unknown).await?;
-        let new = self.take_in_topics(topics, Unknown::AreNew).await?;
+        let new = self
+            .take_in_topics(topics, Unknown::AreNew { doomed: &marked })
+            .await?;
         if let Some(first) = new.first() {
             info!(target: log::CONTROLLER, "New partitions: {} (first {first})", new.len());
         }
@@ -97,7 +100,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     pub(super) async fn take_in_topics(
         &mut self,
         names: Vec<TopicName>,
-        unknown: Unknown,
+        unknown: Unknown<'_>,
     ) -> Result<Vec<TopicPartition>, ZkFault> {
         let mut stateless = Vec::new();
         let mut pending = names;
@@ -121,7 +124,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     self.take_in_states(&intakes).await?;
                     BTreeSet::new()
                 }
-                Unknown::AreNew => self.led_on_klamms(&intakes).await?,
+                Unknown::AreNew { doomed } => self.led_on_klamms(&intakes, doomed).await?,
             };
             let load = load.get_or_insert_with(|| Load::of(&self.context));
             let intakes = self.amend(intakes, &led, load);
@@ -176,9 +179,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     async fn led_on_klamms(
         &mut self,
         intakes: &[Intake],
+        doomed: &[TopicName],
     ) -> Result<BTreeSet<TopicPartition>, ZkFault> {
         let new = intakes.iter().flat_map(|intake| &intake.new);
-        let on_klamms = new.filter(|(_, assignment)| self.names_klamm(assignment));
+        let on_klamms = new
+            .filter(|(at, assignment)| self.names_klamm(assignment) && !doomed.contains(&at.topic));
         let on_klamms: Vec<TopicPartition> = on_klamms.map(|(at, _)| at.clone()).collect();
         if on_klamms.is_empty() {
             return Ok(BTreeSet::new());

@@ -127,8 +127,10 @@ impl OfflineChange {
         } else {
             current.leader
         };
-        let rest = retained(&current.isr, |id| !leaving.contains(&id));
-        // The last members stay, or nobody could ever be elected; a klamm is worth that only where it stands alone.
+        // A klamm never fetches: it is no member that others could leave the set to, but where it leads or stands alone.
+        let counts = |id| id == current.leader || !context.klamm_ids().contains(&id);
+        let rest = retained(&current.isr, |id| counts(id) && !leaving.contains(&id));
+        // The last members stay, or nobody could ever be elected.
         let isr = if rest.is_empty() && !planted!(EmptyInSyncSet) {
             let genuine = retained(&current.isr, |id| !context.klamm_ids().contains(&id));
             if genuine.is_empty() {

@@ -12,8 +12,8 @@ use crate::state::ControllerContext;
 /// `STALE_CONTROLLER_EPOCH` while we are not the controller, `BROKER_NOT_AVAILABLE` for a broker that isn't registered,
 /// `STALE_BROKER_EPOCH` for one that wrote before it registered anew.
 ///
-/// Only an older epoch is refused: a newer one comes from a broker whose new registration we haven't seen yet, and it
-/// leaves all the same. Java answers `UNKNOWN_SERVER_ERROR` to an unknown broker that names its epoch, by accident of a
+/// Only an older epoch is refused here: of a newer one, from a broker whose new registration wasn't seen yet, the flow
+/// finds out first. Java answers `UNKNOWN_SERVER_ERROR` to an unknown broker that names its epoch, by accident of a
 /// failed look-up; the broker asks again either way.
 pub fn admit(
     context: &ControllerContext,

@@ -409,7 +409,7 @@ impl Checks {
             let told = self.attended.get(&broker.id);
             let is_reached = told == Some(&(self.epoch, broker.epoch));
             let is_there = world.is_registered(broker.id.0);
-            broker.process == Process::Running && is_there && is_reached
+            broker.process != Process::Dead && is_there && is_reached
         };
         let mut running = cluster.values().filter(is_reached);
         let knows = |broker: &SimBroker| broker.cache.keys().any(|at| at.topic == *topic);
