@@ -405,15 +405,17 @@ impl Checks {
             return;
         }
         let cluster = world.cluster.borrow();
+        // One that hangs, or whose session has just ended, may be the one that has forgotten it.
         let is_reached = |broker: &&SimBroker| {
             let told = self.attended.get(&broker.id);
-            let is_reached = told == Some(&(self.epoch, broker.epoch));
-            let is_there = world.is_registered(broker.id.0);
-            broker.process != Process::Dead && is_there && is_reached
+            broker.process != Process::Dead && told == Some(&(self.epoch, broker.epoch))
         };
-        let mut running = cluster.values().filter(is_reached);
+        let mut reached = cluster.values().filter(is_reached);
+        let is_any_there = reached
+            .clone()
+            .any(|broker| world.is_registered(broker.id.0));
         let knows = |broker: &SimBroker| broker.cache.keys().any(|at| at.topic == *topic);
-        if running.clone().next().is_some() && running.all(knows) {
+        if is_any_there && reached.all(knows) {
             self.breaches.push(format!(
                 "a client was told that {topic} is gone, and every broker tells of it"
             ));
