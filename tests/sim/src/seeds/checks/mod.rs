@@ -411,9 +411,10 @@ impl Checks {
             broker.process != Process::Dead && told == Some(&(self.epoch, broker.epoch))
         };
         let mut reached = cluster.values().filter(is_reached);
-        let is_any_there = reached
-            .clone()
-            .any(|broker| world.is_registered(broker.id.0));
+        let is_there = |broker: &SimBroker| {
+            broker.process == Process::Running && world.is_registered(broker.id.0)
+        };
+        let is_any_there = reached.clone().any(is_there);
         let knows = |broker: &SimBroker| broker.cache.keys().any(|at| at.topic == *topic);
         if is_any_there && reached.all(knows) {
             self.breaches.push(format!(
