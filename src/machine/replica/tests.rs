@@ -310,6 +310,28 @@ fn the_last_in_sync_replica_stays_in_the_set_when_it_goes() {
     assert_sound(&context);
 }
 
+/// A klamm never fetches: left alone in the set it would make anybody's election look clean.
+#[test]
+fn the_last_genuine_replica_stays_in_the_set_although_a_klamm_is_in_it_too() {
+    let mut context = cluster([6], [5, 6], Online);
+    context.set_klamm_ids(klamm_ids([9]));
+    let mut zk = Zk::default();
+    zk.hold(&mut context, &t0(), state(5, [5, 9], 2));
+    zk.drive(&mut context, offline([5]));
+    assert_eq!(held(&zk), (-1, vec![5], 3));
+}
+
+/// Where others stay it goes with whoever goes.
+#[test]
+fn a_klamm_leaves_the_set_with_the_next_who_goes() {
+    let mut context = cluster([6], [5, 6], Online);
+    context.set_klamm_ids(klamm_ids([9]));
+    let mut zk = Zk::default();
+    zk.hold(&mut context, &t0(), state(5, [5, 6, 9], 2));
+    zk.drive(&mut context, offline([5]));
+    assert_eq!(held(&zk), (-1, vec![6], 3));
+}
+
 #[test]
 fn several_replicas_of_one_partition_go_in_one_write() {
     let mut context = cluster([7], [5, 6, 7], Online);
