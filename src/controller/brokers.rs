@@ -115,7 +115,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         // 2. The others hear who is alive. 3. The new ones hear everything.
         self.send_update_metadata(&existing, &[]);
         let mut known = self.context.partitions_with_leadership();
-        // One whose session alone had ended knows still what was announced as gone meanwhile.
+        // One whose session alone had ended knows still what was announced as gone meanwhile. Of a topic whose deletion
+        // has ended by then nothing is known any more: it hears of that at its restart, as under the Java controller.
         known.retain(|partition| {
             !self.context.is_to_be_forgotten(&partition.topic)
                 || self.context.is_deletion_begun(&partition.topic)
@@ -129,14 +130,20 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
         // 5. What could not be led may be now, and so may what had nobody to be placed on.
         self.trigger_online_partition_state_change().await?;
-        let unplaced = std::mem::take(&mut self.unplaced_topics);
-        let topics: Vec<TopicName> = unplaced.iter().cloned().collect();
-        if let Err(fault) = self.process_partition_modifications(&topics).await {
-            self.unplaced_topics.extend(unplaced);
-            return Err(fault);
-        }
+        self.lead_unplaced_topics().await?;
         self.resume_reassignments_on(&ids).await?;
         self.resume_deletions_on(&ids).await
+    }
+
+    /// Tries topics once more that had nobody to be placed on: those that still have none are noted again.
+    pub(super) async fn lead_unplaced_topics(&mut self) -> Result<(), ZkFault> {
+        let unplaced = std::mem::take(&mut self.unplaced_topics);
+        let topics: Vec<TopicName> = unplaced.iter().cloned().collect();
+        let outcome = self.process_partition_modifications(&topics).await;
+        if outcome.is_err() {
+            self.unplaced_topics.extend(unplaced);
+        }
+        outcome
     }
 
     /// Tells brokers of all that they host, as it is. Those that were told to delete a replica host it no more.

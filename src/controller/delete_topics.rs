@@ -19,23 +19,22 @@ use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 /// A client that waits until its topics are gone.
 #[derive(Debug)]
 pub(super) struct AwaitedDeletion {
-    topics: Vec<DeletedTopic>,
-    /// What brokers were told once all of them were announced as gone.
-    announced: Option<Announcement>,
+    /// What is to be said of each, and what brokers were told once it was announced as gone.
+    topics: Vec<(DeletedTopic, Option<Announcement>)>,
     due_at_ms: u64,
     reply_to: ReplyTo,
 }
 
-/// Where the topics of one request stand, taken together.
+/// Where one topic stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// No client finds them any more, or there is nothing to wait for.
+    /// No client finds it any more, or there is nothing to wait for.
     Gone,
-    /// Some brokers have forgotten them, others may.
+    /// Some brokers have forgotten it, others may.
     GoneForSome,
     /// Brokers were told, and none has acknowledged it yet.
     Unheard,
-    /// The deletion of one has yet to begin.
+    /// Its deletion has yet to begin.
     NotAnnounced,
 }
 
@@ -60,8 +59,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         };
         let patience_ms = u64::try_from(timeout_ms).unwrap_or(0);
         self.awaited_deletions.push(AwaitedDeletion {
-            topics,
-            announced: None,
+            topics: topics.into_iter().map(|topic| (topic, None)).collect(),
             due_at_ms: self.ports.clock.now_ms().saturating_add(patience_ms),
             reply_to,
         });
@@ -201,32 +199,42 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.forget_gone_incarnations();
         let now_ms = self.ports.clock.now_ms();
         for mut awaited in std::mem::take(&mut self.awaited_deletions) {
-            let standing = self.deletion_standing(&mut awaited, now_ms);
-            if standing != Standing::Gone && awaited.due_at_ms > now_ms {
+            let topics = awaited.topics.iter_mut();
+            let standings: Vec<Standing> = topics
+                .map(|(topic, announced)| self.deletion_standing(topic, announced, now_ms))
+                .collect();
+            let is_due = awaited.due_at_ms <= now_ms;
+            if standings.iter().any(|standing| *standing != Standing::Gone) && !is_due {
                 self.awaited_deletions.push(awaited);
                 continue;
             }
-            for index in 0..awaited.topics.len() {
-                if let Some(why) = self.too_late(standing, &awaited.topics[index]) {
-                    let late = ApiError::new(KafkaError::REQUEST_TIMED_OUT, why);
-                    awaited.topics[index].result = Err(late);
+            let topics = awaited.topics.into_iter().zip(standings);
+            let said = topics.map(|((mut topic, _), standing)| {
+                if let Some(why) = self.too_late(standing, &topic) {
+                    topic.result = Err(ApiError::new(KafkaError::REQUEST_TIMED_OUT, why));
                 }
-            }
-            self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(awaited.topics)));
+                topic
+            });
+            let said = said.collect();
+            self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(said)));
         }
     }
 
     /// Java waits for the metadata cache of the controller's own broker; a klamm has none, and a client may ask any broker
     /// next: as for topics that are created, all brokers are waited for, or a second once the first has heard of it.
-    fn deletion_standing(&mut self, awaited: &mut AwaitedDeletion, now_ms: u64) -> Standing {
-        if awaited.topics.iter().all(|topic| topic.result.is_err()) {
+    fn deletion_standing(
+        &mut self,
+        topic: &DeletedTopic,
+        announced: &mut Option<Announcement>,
+        now_ms: u64,
+    ) -> Standing {
+        if topic.result.is_err() {
             return Standing::Gone;
         }
-        let is_told = |topic: &DeletedTopic| topic.result.is_ok() && self.is_told(topic);
-        if awaited.announced.is_none() && awaited.topics.iter().any(is_told) {
+        if announced.is_none() && self.is_told(topic) {
             return Standing::NotAnnounced;
         }
-        match self.who_has_heard(&mut awaited.announced, now_ms) {
+        match self.who_has_heard(announced, now_ms) {
             Heard::Enough => Standing::Gone,
             Heard::ByNobody => Standing::Unheard,
             Heard::BySome | Heard::ByTheFirst => Standing::GoneForSome,
@@ -236,9 +244,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Why a client that waits no longer can't be told that a topic is gone.
     fn too_late(&self, standing: Standing, topic: &DeletedTopic) -> Option<String> {
         match standing {
-            _ if topic.result.is_err() => None,
             Standing::Gone | Standing::GoneForSome => None,
-            Standing::NotAnnounced => self.is_told(topic).then(|| self.what_is_waited_for(topic)),
+            Standing::NotAnnounced => Some(self.what_is_waited_for(topic)),
             Standing::Unheard => {
                 Some("the deletion is under way, and no broker has acknowledged it yet".to_owned())
             }

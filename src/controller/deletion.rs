@@ -59,7 +59,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(marked.into_iter().filter(is_among).collect())
     }
 
-    /// Queues topics that have just become known: they are never led, some of their logs may be gone. Whether any has.
+    /// Queues topics that have just become known: some of their logs may be gone, so that nobody leads them any more, unless
+    /// a reassignment has yet to end. Whether any has.
     pub(super) fn queue_taken_in(&mut self, marked: &[TopicName]) -> bool {
         let known: Vec<&TopicName> = marked
             .iter()
@@ -69,23 +70,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.queue_for_deletion(topic);
         }
         !known.is_empty()
-    }
-
-    /// Brokers are told that a partition is deleted only where it was ever led.
-    pub(super) async fn take_in_last_states(
-        &mut self,
-        topics: &[TopicName],
-    ) -> Result<(), ZkFault> {
-        let mut partitions = Vec::new();
-        for name in topics {
-            let topic = self.context.topic(name);
-            let indexes = topic.into_iter().flat_map(|topic| topic.partitions.keys());
-            partitions.extend(indexes.map(|index| TopicPartition::new(name, *index)));
-        }
-        match partitions.is_empty() {
-            true => Ok(()),
-            false => self.take_in_leaderships(&partitions).await,
-        }
     }
 
     /// What `/admin/delete_topics` asked of former controllers. No topic in it gets a leader from now on; the deletions
@@ -184,11 +168,22 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.on_topic_deletion(review.start).await
     }
 
+    /// Brokers are told that a partition is deleted only where it was ever led. Of a topic that could not be read when this
+    /// term began, or of whose creation ZooKeeper refused a part, only the states know.
+    async fn take_in_last_states(&mut self, topics: &[TopicName]) -> Result<(), ZkFault> {
+        let unled = deletion::without_leadership(&self.context, topics);
+        match unled.is_empty() {
+            true => Ok(()),
+            false => self.take_in_leaderships(&unled).await,
+        }
+    }
+
     /// The topics' partitions are no more, brokers forget them, and whoever can delete its logs is told to.
     async fn on_topic_deletion(&mut self, topics: Vec<TopicName>) -> Result<(), ZkFault> {
         if topics.is_empty() {
             return Ok(());
         }
+        self.take_in_last_states(&topics).await?;
         info!(target: log::CONTROLLER, "Deletion of topics {} (re)started", list(&topics));
         let (partitions, refused) = deletion::begin(&mut self.context, &topics);
         self.log_refused(&refused);

@@ -130,6 +130,8 @@ pub struct KafkaController<Z, B, R, C> {
     takeover_due_at_ms: Option<u64>,
     /// When the timer of the next sweep rings, if it was set.
     sweep_due_at_ms: Option<u64>,
+    /// When the role is looked at because an event failed.
+    role_look_due_at_ms: Option<u64>,
     /// Brokers that leave, and have yet to hear that they lead no more.
     departures: Vec<shutdown::Departure>,
     /// Clients that wait until the topics that they deleted are gone.
@@ -184,6 +186,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             standing_by: Arc::from("starting"),
             takeover_due_at_ms: None,
             sweep_due_at_ms: None,
+            role_look_due_at_ms: None,
             departures: Vec::new(),
             awaited_deletions: Vec::new(),
             awaited_creations: Vec::new(),
@@ -420,11 +423,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// steps back for a moment, so that others can lead what it can't read.
     async fn fail_event(&mut self, fault: &ZkFault) {
         if self.is_loaded {
-            error!(target: log::CONTROLLER, "{fault}; what was to be done is tried again with the next sweep");
+            error!(target: log::CONTROLLER, "{fault}; what was to be done is tried again with the next sweep, and the role is looked at again in {HOLD_OFF_MS} ms at the latest");
             self.has_unfinished_work = true;
-            // What failed may have been the look at the role, whose watch is spent then: nobody else would look again.
-            let look = ControllerEvent::ControllerChange;
-            self.ports.clock.schedule(HOLD_OFF_MS, look);
+            self.schedule_role_look();
             return;
         }
         error!(target: log::CONTROLLER, "{fault}; klamm can't lead before this works, it is tried again in {HOLD_OFF_MS} ms");
@@ -437,6 +438,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if let Err(gone) = self.release().await {
             info!(target: log::CONTROLLER, "the role was gone before it could be given back: {gone}");
         }
+    }
+
+    /// What failed may have been the look at the role, whose watch is spent then: nobody else would look again. One timer
+    /// serves all that fails until then.
+    fn schedule_role_look(&mut self) {
+        let now_ms = self.ports.clock.now_ms();
+        if self
+            .role_look_due_at_ms
+            .is_some_and(|due_ms| due_ms > now_ms)
+        {
+            return;
+        }
+        self.role_look_due_at_ms = Some(now_ms.saturating_add(HOLD_OFF_MS));
+        let look = ControllerEvent::ControllerChange;
+        self.ports.clock.schedule(HOLD_OFF_MS, look);
     }
 
     /// Reads what a decision needs.

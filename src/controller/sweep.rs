@@ -65,11 +65,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     .is_replica_online_or_shutting_down(id, partition)
                     && matches!(
                         self.context.replica_state(replica),
-                        ReplicaState::Online | ReplicaState::DeletionStarted
+                        ReplicaState::New | ReplicaState::Online | ReplicaState::DeletionStarted
                     )
             })
             .collect();
         self.on_replicas_become_offline(left_behind).await?;
+        self.lead_unplaced_topics().await?;
         self.has_unfinished_work = false;
         Ok(())
     }

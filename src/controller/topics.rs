@@ -82,7 +82,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let is_doomed = self.queue_taken_in(&marked);
         self.on_new_partition_creation(new).await?;
         if is_doomed {
-            self.take_in_last_states(&marked).await?;
             self.resume_deletions().await?;
         }
         Ok(())

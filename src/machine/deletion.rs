@@ -177,6 +177,23 @@ pub fn note(context: &mut ControllerContext, review: &Review) -> Vec<(TopicName,
         .collect()
 }
 
+/// Partitions of topics whose deletion begins, of which nobody knows whether they were led.
+pub fn without_leadership(
+    context: &ControllerContext,
+    topics: &[TopicName],
+) -> Vec<TopicPartition> {
+    let begins = topics
+        .iter()
+        .filter(|name| !context.is_deletion_begun(name));
+    let unled = begins.flat_map(|name| {
+        let partitions = context.topic(name).map(|topic| &topic.partitions);
+        let unled = partitions.into_iter().flatten();
+        let unled = unled.filter(|(_, partition)| partition.leadership.is_none());
+        unled.map(|(index, _)| TopicPartition::new(name, *index))
+    });
+    unled.collect()
+}
+
 /// Begins the deletion of topics, as far as it isn't yet: their partitions are no more. Returns all their partitions.
 pub fn begin(
     context: &mut ControllerContext,

@@ -187,6 +187,27 @@ fn a_client_is_told_when_its_patience_is_over() {
     );
 }
 
+/// What was announced is not taken for acknowledged because another topic of the request still waits.
+#[test]
+fn each_topic_of_a_request_is_answered_for_itself() {
+    let mut world = led("3.9");
+    halt_by_reassignment(&mut world);
+    for id in [1, 2, 3] {
+        world.pause(id);
+    }
+    let slot = delete(&mut world, &[named("t"), named("u")], 5_000);
+    world.advance(5_100);
+    assert_eq!(
+        said(&mut world, slot),
+        ["t REQUEST_TIMED_OUT(7)", "u REQUEST_TIMED_OUT(7)"]
+    );
+    for id in [1, 2, 3] {
+        world.resume(id);
+    }
+    world.settle();
+    assert!(world.topic("u").is_none());
+}
+
 /// A reassignment of t-0 to a broker that is away: a deletion of the topic waits for it.
 fn halt_by_reassignment(world: &mut World) {
     world.zookeeper.poke(

@@ -12,6 +12,7 @@ use klamm_sim::world::{World, anonymous, partition};
 use crate::heard::Heard;
 use crate::{create_partitions, create_topics, scram};
 
+mod made_up;
 mod reassignments;
 
 const A_MINUTE_MS: u64 = 60_000;

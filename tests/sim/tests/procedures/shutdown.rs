@@ -293,3 +293,25 @@ fn a_broker_that_registered_a_moment_ago_is_refused_while_zookeeper_refuses_the_
     assert_eq!(remaining(&mut world, slot), Ok(Vec::new()));
     assert!(!world.led_by("t-0").starts_with("leader 1 "));
 }
+
+/// The server that klamm asks has not heard of the new registration: a bounce is yet to come, and would make what was
+/// promised void.
+#[test]
+fn a_broker_whose_registration_a_lagging_server_does_not_know_is_asked_to_come_again() {
+    let mut world = three("3.9");
+    let follower = world.zookeeper.add_follower();
+    let session = world.klamm().zk().session().unwrap();
+    world.zookeeper.connect_to(session.id(), follower);
+    world.expire_broker(1);
+    world.register_again(1);
+    assert_eq!(leave(&mut world, 1), Err(KafkaError::STALE_BROKER_EPOCH));
+    assert!(world.klamm().context().shutting_down().is_empty());
+    let lag = world.zookeeper.lag_of(follower);
+    world.zookeeper.follow(follower, lag);
+    world.settle();
+    let slot = world.ask_shutdown(1);
+    world.settle();
+    world.advance(5_000);
+    assert_eq!(remaining(&mut world, slot), Ok(Vec::new()));
+    assert!(!world.led_by("t-0").starts_with("leader 1 "));
+}
