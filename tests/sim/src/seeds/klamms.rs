@@ -106,7 +106,9 @@ impl Simulator {
                 if self.climate.lag_ms.is_none() {
                     return Some(false);
                 }
+                // A client changes servers only when its connection is gone, and all its watches with it.
                 self.move_to_server(index, chance.below(3) as usize);
+                self.world.klamms[index].zk().cut();
             }
             Kind::RefuseKlamm => {
                 let from_now = chance.below(6) as usize;

@@ -81,7 +81,8 @@ pub const MOVES: &[Case] = &[
     )
     .looks(),
     // A throttle takes a moment to reach the brokers, and a move may be over by then: this one is there before. Brokers hear
-    // of configurations in their order, so that whoever tells of the last has heard of the others.
+    // of configurations in their order, so that whoever tells of the last has heard of the others. The mark waits for the
+    // throttle: up to 2.8 the tool writes anew what the broker tells of, and would take out what that has yet to hear of.
     of_brokers_way(
         "throttle-topic",
         "{server} --alter --entity-type topics --entity-name {t}-big \
@@ -91,6 +92,12 @@ pub const MOVES: &[Case] = &[
         "throttle-broker",
         "{server} --alter --entity-type brokers --entity-name 2 --add-config follower.replication.throttled.rate=1000",
     ),
+    of_brokers_way(
+        "throttle-broker-heard",
+        "{server} --describe --entity-type brokers --entity-name 2",
+    )
+    .looks()
+    .until("follower.replication.throttled.rate=1000"),
     of_brokers_way(
         "throttle-mark",
         "{server} --alter --entity-type brokers --entity-name 2 --add-config log.cleaner.threads=2",
