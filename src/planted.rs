@@ -1,8 +1,9 @@
 //! Faults that the seeded simulator must find: each is one deviation at the place where the real bug would be.
 //!
 //! Without the feature `planted`, which the package `klamm` doesn't have, every use of the macro is the constant `false`,
-//! nothing at all, or what is right, and nothing of this file is left. `tests/sim/planted/klamm` compiles the same sources with it. Must never
-//! be used outside of `machine`, `state` and `controller`, nor hold up what right code does beside it. Upstream: none.
+//! nothing at all, or what is right, and nothing of this file is left. `tests/sim/planted/klamm` compiles the same sources
+//! with it. Must never be used outside of `machine`, `state` and `controller`, nor hold up what right code does beside it.
+//! Upstream: none.
 
 /// Whether a fault is planted, for a condition; `planted!(Fault => { … })` for what a faulty controller does besides;
 /// `planted!(Fault, faulty, right)` for what it takes instead.
