@@ -16,8 +16,27 @@ pub enum Sender {
     IsrChange(BrokerId, u64),
     /// A client that waits until a topic is gone for clients, and the transaction that made its node.
     Deleting(TopicName, i64),
+    /// A client that wants a topic to have so many partitions, and how often topics of its name had gone.
+    Making {
+        /// The topic.
+        topic: TopicName,
+        /// How many partitions, at least.
+        count: usize,
+        /// How often topics of its name had gone.
+        times_gone: usize,
+    },
     /// A broker that wants to leave, how often it has asked, and as which incarnation.
     Leaving(BrokerId, u32, BrokerEpoch),
+}
+
+/// Whether an answer says that every topic asked for was made, or has grown.
+pub fn says_made(answer: &Answer) -> bool {
+    match answer {
+        Answer::Throttled { answer, .. } => says_made(answer),
+        Answer::CreateTopics(Ok(said)) => said.iter().all(|topic| topic.result.is_ok()),
+        Answer::CreatePartitions(Ok(said)) => said.iter().all(|(_, result)| result.is_ok()),
+        _ => false,
+    }
 }
 
 /// Makes the event of a request for the slot that its answer goes to.

@@ -67,9 +67,6 @@ impl Simulator {
                 let enabled = *chance
                     .pick(&[None, Some(true), Some(false)])
                     .unwrap_or(&None);
-                if enabled == Some(true) {
-                    self.checks.unclean_was_allowed(None);
-                }
                 self.world.configure_unclean("brokers/<default>", enabled);
                 true
             }
@@ -159,7 +156,12 @@ impl Simulator {
         let (timeout_ms, validate_only) = (timeout(chance), chance.once_in(8));
         let mut claimant = anonymous();
         claimant.client_id = "c".to_owned();
-        self.ask(chance, &format!("to create {name}"), move |reply_to| {
+        let sender = match validate_only {
+            true => Sender::Client,
+            false => self.maker(name, 1),
+        };
+        let about = format!("to create {name}");
+        self.ask_as(sender, chance, &about, move |reply_to| {
             ControllerEvent::CreateTopics {
                 request: CreateTopicsRequest {
                     topics: vec![topic],
@@ -174,13 +176,15 @@ impl Simulator {
 
     fn ask_more_partitions(&mut self, chance: &Chance) -> bool {
         let name = self.some_name(chance);
+        let count = 2 + chance.below(4);
         let topic = MorePartitions {
             topic: TopicName::new(name),
-            count: 2 + chance.below(4) as i32,
+            count: count as i32,
             assignments: None,
         };
         let timeout_ms = timeout(chance);
-        self.ask(
+        self.ask_as(
+            self.maker(name, count as usize),
             chance,
             &format!("for more partitions of {name}"),
             move |reply_to| ControllerEvent::CreatePartitions {
@@ -193,6 +197,17 @@ impl Simulator {
                 reply_to,
             },
         )
+    }
+
+    /// Who wants a topic of this name to have so many partitions.
+    fn maker(&self, name: &str, count: usize) -> Sender {
+        let topic = TopicName::new(name);
+        let times_gone = self.checks.times_gone(&topic);
+        Sender::Making {
+            topic,
+            count,
+            times_gone,
+        }
     }
 
     fn ask_deletion(&mut self, chance: &Chance) -> bool {
@@ -234,15 +249,8 @@ impl Simulator {
         let asked = chance.some_of(&known, 2);
         let partitions = (!chance.once_in(3)).then_some(asked);
         if election == ElectionType::Unclean {
-            match &partitions {
-                Some(asked) => {
-                    for of in asked {
-                        self.checks.unclean_was_allowed(Some(&of.topic));
-                    }
-                }
-                // Of all that are there when it is looked at.
-                None => self.checks.unclean_was_allowed(None),
-            }
+            let now_ms = self.now_ms();
+            self.checks.unclean_was_asked(partitions.as_deref(), now_ms);
         }
         self.ask(
             chance,
@@ -395,10 +403,6 @@ impl Simulator {
         let enabled = *chance
             .pick(&[None, Some(true), Some(true), Some(false)])
             .unwrap_or(&None);
-        if enabled == Some(true) {
-            self.checks
-                .unclean_was_allowed(Some(&TopicName::new(&name)));
-        }
         self.world
             .configure_unclean(&format!("topics/{name}"), enabled);
         true

@@ -12,7 +12,7 @@ use klamm::model::{BrokerId, ControllerEpoch, TopicPartition};
 use super::act::{Act, Kind};
 use super::checks::Checks;
 use super::climate::{BrokerClimate, Climate};
-use super::letters::{Letter, MakeEvent, Place, Sender};
+use super::letters::{Letter, MakeEvent, Place, Sender, says_made};
 use super::life::Life;
 use super::rival::Rival;
 use super::scenario::Scenario;
@@ -548,6 +548,16 @@ impl Simulator {
                 let is_same = self.world.broker(broker.0, |broker| broker.epoch) == epoch;
                 let by = is_same.then_some(index);
                 self.hear_leave_answer(broker, times, answer, by);
+            }
+            Sender::Making {
+                topic,
+                count,
+                times_gone,
+            } => {
+                if answer.as_ref().is_some_and(says_made) {
+                    let Simulator { checks, world, .. } = self;
+                    checks.topic_was_said_to_be_there(world, &topic, count, times_gone);
+                }
             }
             Sender::Deleting(topic, made_at) => {
                 let is_done = match &answer {

@@ -3,11 +3,13 @@
 //! They see what ZooKeeper's transactions did and what brokers were told, never what a controller meant. A breach ends the
 //! run. Must never forgive what a user would suffer from.
 
+mod permission;
 pub mod records;
 mod states;
 mod strays;
+mod wishes;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use klamm::effect::ProducerIdBlock;
 use klamm::model::{
@@ -23,9 +25,11 @@ use crate::request::Request;
 use crate::world::{KLAMM, World};
 use crate::zookeeper::{SessionId, Transaction};
 
+use permission::Permissions;
 use records::{Leadership, Records};
 use states::{Author, States};
 use strays::Strays;
+use wishes::Wishes;
 
 /// Under which controller epoch which incarnation of a broker was told something last.
 type Attended = BTreeMap<BrokerId, (i32, BrokerEpoch)>;
@@ -52,9 +56,8 @@ pub struct Checks {
     marked: BTreeMap<TopicName, i32>,
     /// Which process of a broker wasn't reached then.
     missed: BTreeMap<(BrokerId, TopicName), u64>,
-    /// Topics that may have had unclean leaders at some time.
-    unclean: BTreeSet<TopicName>,
-    unclean_by_default: bool,
+    permissions: Permissions,
+    wishes: Wishes,
     records: Records,
     /// Under which epoch a broker was last seen to lead a partition, and in which life of its process.
     leading: BTreeMap<(BrokerId, TopicPartition), (u64, LeaderEpoch)>,
@@ -187,11 +190,16 @@ impl Checks {
     fn see_transaction(&mut self, world: &World, transaction: &Transaction, trace: &mut Trace) {
         self.see_role(world, transaction);
         let author = self.author(world, transaction.session);
+        let now_ms = world.time.now_ms();
+        let wishes = self
+            .wishes
+            .see(&transaction.nodes, author, &self.strays);
+        self.breaches.extend(wishes);
         for (path, node) in &transaction.nodes {
             self.breaches
                 .extend(self.of_no_term(author, transaction.session, path));
+            self.permissions.see(path, node.as_ref(), now_ms);
             if trace.is_kept() && is_worth_a_line(path) {
-                let now_ms = world.time.now_ms();
                 match node {
                     Some(node) => trace.line(
                         now_ms,
@@ -203,7 +211,7 @@ impl Checks {
             if let Some(id) = path.strip_prefix(paths::BROKER_IDS).and_then(id_of) {
                 match node {
                     Some(_) => _ = self.gone_since_ms.remove(&id),
-                    None => _ = self.gone_since_ms.insert(id, world.time.now_ms()),
+                    None => _ = self.gone_since_ms.insert(id, now_ms),
                 }
             }
             if let Some(name) = path.strip_prefix(paths::DELETE_TOPICS)
@@ -231,14 +239,13 @@ impl Checks {
             let Some(at) = states::partition_of(path) else {
                 continue;
             };
-            let may_be_unclean = self.unclean_by_default || self.unclean.contains(&at.topic);
+            let may_be_unclean = self.permissions.allow(&at, now_ms);
             let breach = self
                 .states
                 .see(&at, node.as_ref(), author, self.epoch, may_be_unclean);
             self.breaches
                 .extend(breach.map(|why| format!("{path}: {why}")));
             for id in self.states.joined(author) {
-                let now_ms = world.time.now_ms();
                 let gone = self.gone_since_ms.get(&id);
                 if gone.is_some_and(|since_ms| since_ms + LONG_GONE_MS < now_ms) {
                     self.breaches.push(format!(
@@ -361,11 +368,27 @@ impl Checks {
         self.terms.get(&epoch.0).map(|(winner, _)| *winner)
     }
 
-    /// An operator allowed it for a topic, or for all.
-    pub fn unclean_was_allowed(&mut self, topic: Option<&TopicName>) {
-        match topic {
-            Some(topic) => _ = self.unclean.insert(topic.clone()),
-            None => self.unclean_by_default = true,
+    /// A client asks for leaders of these partitions, in sync or not; `None`: of all.
+    pub fn unclean_was_asked(&mut self, partitions: Option<&[TopicPartition]>, now_ms: u64) {
+        self.permissions.were_asked(partitions, now_ms);
+    }
+
+    /// How often topics of this name have gone.
+    pub fn times_gone(&self, topic: &TopicName) -> usize {
+        self.wishes.times_gone(topic)
+    }
+
+    /// A client was told that its topic was made, or has grown. `times_gone`: when it asked.
+    pub fn topic_was_said_to_be_there(
+        &mut self,
+        world: &World,
+        topic: &TopicName,
+        count: usize,
+        times_gone: usize,
+    ) {
+        if self.times_gone(topic) == times_gone {
+            self.breaches
+                .extend(self.wishes.was_made(world, topic, count));
         }
     }
 
