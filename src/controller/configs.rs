@@ -102,14 +102,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// Whether the cluster's default allows unclean elections. What stands in ZooKeeper wins over what stands in the file
-    /// (KAFKA-6526), and is read when it counts, as the topics' own are.
+    /// (KAFKA-6526), and is read when it counts, as the topics' own are. One that can't be read allows nothing: it may say
+    /// otherwise than the file.
     pub(super) async fn unclean_by_default(&mut self) -> Result<bool, ZkFault> {
         let dynamic = match self.ports.zk.default_broker_config().await? {
             Read::Found(config) => config.unclean_leader_election_enable,
             Read::Missing => None,
             Read::Broken(why) => {
                 self.warn_broken([why]);
-                None
+                Some(false)
             }
         };
         Ok(dynamic.unwrap_or(self.settings.unclean_leader_election_enable))

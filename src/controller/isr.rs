@@ -8,7 +8,8 @@ use super::{KafkaController, log};
 use crate::effect::{Answer, Read, ReplyTo, StateRead, Term, ZkWrite};
 use crate::event::AlterPartitionRequest;
 use crate::machine::isr;
-use crate::model::{KafkaError, TopicPartition};
+use crate::machine::request_batch::ControllerBrokerRequestBatch;
+use crate::model::{BrokerId, KafkaError, TopicPartition};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -101,7 +102,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.delete_notifications(&writes).await
     }
 
-    /// Reads states again and takes them in; returns those that could be read.
+    /// Reads states again and takes them in; returns those that could be read. Where another leader epoch has begun than the
+    /// one that was known, by a late write of a former controller or one of ours whose answer was lost, nobody has told the
+    /// replicas: they are.
     pub(super) async fn refresh(
         &mut self,
         partitions: Vec<TopicPartition>,
@@ -112,10 +115,16 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let term = self.term()?;
         let reads = self.ports.zk.partition_states(&partitions).await?;
         let mut found = Vec::with_capacity(partitions.len());
+        let mut untold = Vec::new();
         for (partition, read) in partitions.into_iter().zip(reads) {
             match read {
                 Read::Found(state) if is_of_newer_controller(&state, term) => {}
                 Read::Found(state) => {
+                    let known = self.context.leadership(&partition);
+                    let known = known.map(|known| known.leader_epoch);
+                    if known.is_some_and(|epoch| epoch != state.leader_and_isr.leader_epoch) {
+                        untold.push(partition.clone());
+                    }
                     self.context.put_leadership(&partition, state.into());
                     found.push(partition);
                 }
@@ -123,7 +132,19 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 Read::Broken(why) => self.warn_broken([why]),
             }
         }
+        untold.retain(|at| !self.context.is_deletion_begun(&at.topic));
+        self.tell_replicas(&untold);
         Ok(found)
+    }
+
+    /// Tells all replicas of partitions who leads them, and under which leader epoch.
+    pub(super) fn tell_replicas(&mut self, partitions: &[TopicPartition]) {
+        let mut batch = ControllerBrokerRequestBatch::new();
+        for partition in partitions {
+            let replicas: Vec<BrokerId> = self.context.replicas(partition).iter().collect();
+            batch.add_leader_and_isr(&self.context, &replicas, partition, false);
+        }
+        self.send(batch);
     }
 }
 

@@ -9,8 +9,7 @@ use super::isr::is_of_newer_controller;
 use super::{KafkaController, log};
 use crate::effect::Read;
 use crate::event::{ControllerEvent, Sweep};
-use crate::machine::request_batch::ControllerBrokerRequestBatch;
-use crate::model::{BrokerId, TopicName, TopicPartition};
+use crate::model::{TopicName, TopicPartition};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 use crate::state::ReplicaState;
@@ -154,12 +153,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(());
         }
         tracing::info!(target: log::CONTROLLER, "{} partitions were written by a former controller after the takeover", changed.len());
-        let mut batch = ControllerBrokerRequestBatch::new();
-        for partition in &changed {
-            let replicas: Vec<BrokerId> = self.context.replicas(partition).iter().collect();
-            batch.add_leader_and_isr(&self.context, &replicas, partition, false);
-        }
-        self.send(batch);
+        self.tell_replicas(&changed);
         self.on_replicas_become_offline(Vec::new()).await?;
         self.on_in_sync_sets_changed(&changed).await
     }

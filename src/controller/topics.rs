@@ -125,8 +125,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 }
                 Unknown::AreNew { doomed } => self.led_on_klamms(&intakes, doomed).await?,
             };
-            let load = load.get_or_insert_with(|| Load::of(&self.context));
-            let intakes = self.amend(intakes, &led, load);
+            let intakes = self.amend(intakes, &led, &mut load);
             let writes: Vec<ZkWrite> = intakes.iter().filter_map(Intake::rewrite).collect();
             let outcomes = if writes.is_empty() {
                 Vec::new()
@@ -228,7 +227,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         mut intakes: Vec<Intake>,
         led: &BTreeSet<TopicPartition>,
-        load: &mut Load,
+        load: &mut Option<Load>,
     ) -> Vec<Intake> {
         for intake in &mut intakes {
             self.amend_topic_id(intake);
@@ -237,10 +236,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             for (partition, assignment) in new {
                 let has_state =
                     led.contains(&partition) || self.context.leadership(&partition).is_some();
-                let sanitised = if has_state || (planted!(SkipSanitising) && !self.is_loaded) {
-                    Ok(None)
-                } else {
+                let is_inert = !has_state && !(planted!(SkipSanitising) && !self.is_loaded);
+                let sanitised = if is_inert && sanitise::names_klamm(&self.context, &assignment) {
+                    // Counted where it is asked for: every write of a topic's node comes by here.
+                    let load = load.get_or_insert_with(|| Load::of(&self.context));
                     sanitise::without_klamm(&self.context, &assignment, load)
+                } else {
+                    Ok(None)
                 };
                 match sanitised {
                     Ok(None) => intake.new.push((partition, assignment)),

@@ -3,9 +3,10 @@
 //! Pure: it neither waits nor reads a clock (the loop in `runtime` does both) and never handles an event.
 //! Upstream: `ControllerEventManager.scala`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::ControllerEvent;
+use crate::model::TopicName;
 
 /// An event and when it was queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct QueuedEvent {
 #[derive(Debug, Default)]
 pub struct ControllerEventManager {
     queue: VecDeque<QueuedEvent>,
+    /// The topics that a waiting event says to look at: there can be as many as a reassignment writes.
+    topics: BTreeSet<TopicName>,
 }
 
 impl ControllerEventManager {
@@ -30,7 +33,7 @@ impl ControllerEventManager {
 
     /// Appends `event`. An event that only says "look" isn't queued twice: the one that waits will see it all.
     pub fn put(&mut self, event: ControllerEvent, now_ms: u64) {
-        if event.only_says_look() && self.queue.iter().any(|queued| queued.event == event) {
+        if self.waits(&event) {
             return;
         }
         self.queue.push_back(QueuedEvent {
@@ -39,9 +42,18 @@ impl ControllerEventManager {
         });
     }
 
+    /// Whether an event that only says "look" waits already; notes it if it doesn't.
+    fn waits(&mut self, event: &ControllerEvent) -> bool {
+        if let ControllerEvent::PartitionModifications(topic) = event {
+            return !self.topics.insert(topic.clone());
+        }
+        event.only_says_look() && self.queue.iter().any(|queued| queued.event == *event)
+    }
+
     /// Takes everything out, appends `event`, and returns what was taken: whoever waits on one of those must hear of it.
     pub fn clear_and_put(&mut self, event: ControllerEvent, now_ms: u64) -> Vec<QueuedEvent> {
         let preempted = self.queue.drain(..).collect();
+        self.topics.clear();
         self.queue.push_back(QueuedEvent {
             event,
             enqueued_at_ms: now_ms,
@@ -51,7 +63,13 @@ impl ControllerEventManager {
 
     /// The oldest event.
     pub fn take(&mut self) -> Option<QueuedEvent> {
-        self.queue.pop_front()
+        let oldest = self.queue.pop_front();
+        if let Some(ControllerEvent::PartitionModifications(topic)) =
+            oldest.as_ref().map(|queued| &queued.event)
+        {
+            self.topics.remove(topic);
+        }
+        oldest
     }
 
     /// How many wait.
@@ -122,11 +140,16 @@ mod tests {
         ];
         assert_eq!(drain(&mut queue), waiting);
         queue.put(ControllerEvent::BrokerChange, 3);
+        queue.put(change_of("a"), 3);
         assert_eq!(
             queue.len(),
-            1,
+            2,
             "what was taken doesn't see what comes later"
         );
+        let cleared = queue.clear_and_put(ControllerEvent::Expire, 4);
+        assert_eq!(cleared.len(), 2);
+        queue.put(change_of("a"), 5);
+        assert_eq!(queue.len(), 2, "nor does what was thrown away");
     }
 
     #[test]

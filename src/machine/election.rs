@@ -87,12 +87,13 @@ pub enum Undecided {
 /// A Java controller takes a klamm's node for a broker while it is registered, and may have put it into the first in-sync
 /// set of a partition, even alone. A leader commits nothing before all of the set have fetched it, and a klamm never
 /// fetches: where nobody else is left in the set, nothing was ever committed, or an unclean election that was allowed has
-/// given it up, and any assigned replica is as good.
+/// given it up, and any assigned replica is as good. A set that nobody is in, as Java controllers of 1.0 could leave behind,
+/// says nothing of the kind: records may have been committed.
 pub fn in_sync(isr: &BrokerIds, assignment: &BrokerIds, klamms: &BTreeSet<BrokerId>) -> BrokerIds {
     let genuine = |ids: &BrokerIds| retained(ids, |id| !klamms.contains(&id));
     match genuine(isr) {
-        nobody if nobody.is_empty() => genuine(assignment),
-        somebody => somebody,
+        nobody if nobody.is_empty() && !isr.is_empty() => genuine(assignment),
+        members => members,
     }
 }
 

@@ -54,6 +54,19 @@ pub struct NobodyToTakeIt {
     pub replicas: BrokerIds,
 }
 
+/// Whether a klamm stands in an assignment.
+pub fn names_klamm(context: &ControllerContext, assignment: &ReplicaAssignment) -> bool {
+    let klamms = context.klamm_ids();
+    let lists = [
+        &assignment.replicas,
+        &assignment.adding,
+        &assignment.removing,
+    ];
+    lists
+        .iter()
+        .any(|ids| ids.iter().any(|id| klamms.contains(&id)))
+}
+
 /// `assignment` with a genuine live broker in the place of each klamm, or `None` if no klamm stands in it.
 ///
 /// Taken is the broker with the fewest replicas that isn't in the list yet, then the lowest id; a rack not used yet goes
@@ -69,11 +82,7 @@ pub fn without_klamm(
     load: &mut Load,
 ) -> Result<Option<ReplicaAssignment>, NobodyToTakeIt> {
     let klamms = context.klamm_ids();
-    let has_klamm = |ids: &BrokerIds| ids.iter().any(|id| klamms.contains(&id));
-    if !has_klamm(&assignment.replicas)
-        && !has_klamm(&assignment.adding)
-        && !has_klamm(&assignment.removing)
-    {
+    if !names_klamm(context, assignment) {
         return Ok(None);
     }
     let genuine: Vec<BrokerId> = assignment

@@ -32,6 +32,8 @@ fn klamms_are_never_in_sync_and_where_only_they_are_every_assigned_replica_is() 
         (ids([2, 9]), ids([2])),
         (ids([9]), ids([3, 1, 2])),
         (ids([8, 9]), ids([3, 1, 2])),
+        // Nobody at all is in sync: that is no klamm's doing.
+        (ids([]), ids([])),
     ];
     for (isr, expected) in cases {
         assert_eq!(

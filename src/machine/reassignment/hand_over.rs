@@ -159,8 +159,8 @@ impl StateChange for LeaderChange {
     }
 }
 
-/// Those that are being added may create their logs wherever they have room; for the others a log on a failed directory
-/// must not be made anew elsewhere.
+/// Those that are being added may create their logs wherever they have room; for the others, and for those that have come
+/// into the in-sync set already, a log on a failed directory must not be made anew elsewhere.
 ///
 /// While some of those that go are still in sync the leader is told of all replicas, unlike upstream: it waits for
 /// replicas alone before it acknowledges a record, and one of the in-sync set that isn't named as a replica could be
@@ -176,9 +176,11 @@ fn announce(
     if is_still_in_sync(context, transition) {
         context.put_assignment(at, transition.from.clone());
     }
+    let state = context.leadership(at);
+    let has_no_log = |id: &BrokerId| state.is_none_or(|state| !state.isr.contains(*id));
     let starting: Vec<BrokerId> = match transition.kind {
         Kind::Complete => Vec::new(),
-        Kind::Announce | Kind::Drop => started(&transition.to).collect(),
+        Kind::Announce | Kind::Drop => started(&transition.to).filter(has_no_log).collect(),
     };
     let others = recipients.iter().filter(|id| !starting.contains(id));
     let others: Vec<BrokerId> = others.copied().collect();

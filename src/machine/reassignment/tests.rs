@@ -266,6 +266,20 @@ fn an_announcement_keeps_the_leader_and_lets_the_added_make_their_logs() {
     assert!(batch.into_requests(&context).is_none());
 }
 
+/// One that has caught up has a log, which it must not make anew where its directory has failed.
+#[test]
+fn an_announcement_calls_nobody_new_who_is_in_sync() {
+    let (mut context, mut zk) = cluster();
+    context.put_assignment(&t0(), assignment(&[3, 4, 1, 2], &[3, 4], &[1, 2]));
+    zk.hold(&mut context, &t0(), state(1, [1, 2, 3], 7));
+    let (_, driven) = carried_out(&mut context, &mut zk, Look::Announce);
+    let requests = driven.requests.unwrap();
+    for (id, is_new) in [(1, false), (3, false), (4, true)] {
+        let entry = told(&requests, id, &t0()).unwrap();
+        assert_eq!(entry.is_new, is_new, "{id}");
+    }
+}
+
 #[test]
 fn a_leader_outside_of_the_target_hands_over_and_one_inside_stays() {
     for (leader, expected) in [(1, 3), (4, 4), (2, 3)] {

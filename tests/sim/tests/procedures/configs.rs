@@ -227,3 +227,26 @@ fn a_topic_whose_configuration_is_gone_goes_by_the_clusters() {
     world.settle();
     assert!(world.led_by("t-0").starts_with("leader 2 isr [2]"));
 }
+
+/// It may forbid what the file allows.
+#[test]
+fn a_default_that_cant_be_read_allows_nothing_whatever_the_file_says() {
+    let mut world = World::of_brokers(&[1, 2], "3.9");
+    world.start_klamm_with(klamm::controller::ControllerSettings {
+        unclean_leader_election_enable: true,
+        ..World::settings()
+    });
+    world.settle();
+    world.create_topic("t", &[&[1, 2]]);
+    world.settle();
+    world.leader_asks_isr("t-0", &[1]);
+    world
+        .zookeeper
+        .poke("/config/brokers/<default>", b"{nonsense");
+    world.kill(1);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader -1 isr [1] le 1");
+    world.configure_unclean(DEFAULT, None);
+    world.settle();
+    assert!(world.led_by("t-0").starts_with("leader 2 isr [2]"));
+}

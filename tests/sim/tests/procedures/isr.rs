@@ -73,6 +73,23 @@ fn a_leader_below_2_7_writes_its_set_itself_and_everybody_hears_of_it() {
     );
 }
 
+/// An unfenced controller of 2.0 and below may write after klamm has read, and brokers refuse what it sends then.
+#[test]
+fn a_leader_epoch_that_nobody_told_of_is_told_when_it_is_found() {
+    let mut world = two("2.0");
+    let late = br#"{"controller_epoch":0,"leader":2,"version":1,"leader_epoch":1,"isr":[2,1]}"#;
+    world
+        .zookeeper
+        .poke("/brokers/topics/t/partitions/0/state", late);
+    let notice = br#"{"version":1,"partitions":[{"topic":"t","partition":0}]}"#;
+    world
+        .zookeeper
+        .poke("/isr_change_notification/isr_change_0000000050", notice);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader 2 isr [2,1] le 1");
+    world.assert_converged();
+}
+
 #[test]
 fn several_notices_are_read_in_one_go_and_a_broken_one_costs_only_itself() {
     let mut world = two("2.4");

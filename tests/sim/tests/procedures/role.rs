@@ -338,6 +338,21 @@ fn with_half_of_the_brokers_silent_the_role_is_not_taken_yet() {
 }
 
 #[test]
+fn silent_brokers_whose_sessions_end_dont_keep_it_from_the_role() {
+    let mut world = World::of_brokers(&[1, 2, 3, 4], "2.8");
+    world.java_takes_role(1);
+    world.pause(3);
+    world.pause(4);
+    world.start_klamm();
+    world.advance(5_000);
+    assert_eq!(world.controller(), Some(1));
+    world.kill(3);
+    world.kill(4);
+    world.advance(10_000);
+    assert_eq!(world.controller(), Some(9), "{}", world.standing_by());
+}
+
+#[test]
 fn one_silent_broker_of_three_does_not_keep_it_from_the_role() {
     let mut world = World::of_brokers(&[1, 2, 3], "2.8");
     world.pause(3);
