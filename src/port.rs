@@ -14,8 +14,8 @@ use crate::effect::{
 };
 use crate::event::ControllerEvent;
 use crate::model::{
-    Broker, BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, SharedSettings, TopicId,
-    TopicName, TopicPartition,
+    ApiError, Broker, BrokerId, BrokerRegistration, ConfigEntity, EntityConfig, KafkaError,
+    SharedSettings, TopicId, TopicName, TopicPartition,
 };
 use crate::state::ControllerSnapshot;
 
@@ -38,6 +38,29 @@ pub enum ZkFault {
         /// ZooKeeper's reason.
         cause: String,
     },
+}
+
+impl ZkFault {
+    /// What a client is told of a request that this ended: to look for the next controller where the term is over, and
+    /// what was refused where only that failed and asking again elsewhere would help nobody.
+    ///
+    /// # Errors
+    /// The term is over.
+    pub fn to_refusal(&self) -> Result<ApiError, KafkaError> {
+        match self {
+            ZkFault::Fenced | ZkFault::SessionLost => Err(KafkaError::NOT_CONTROLLER),
+            ZkFault::Refused { .. } => {
+                let error = KafkaError::UNKNOWN_SERVER_ERROR;
+                Ok(ApiError::new(error, self.to_string()))
+            }
+        }
+    }
+
+    /// The same, where an answer has no room for words.
+    pub fn code(&self) -> KafkaError {
+        self.to_refusal()
+            .map_or_else(|code| code, |told| told.error)
+    }
 }
 
 /// Who holds `/controller`.

@@ -8,6 +8,7 @@
 //!
 //! Upstream counterpart: the length checks of Kafka's `ByteBufferAccessor` and generated message classes.
 
+mod answered;
 #[cfg(test)]
 pub(crate) mod sample;
 pub(crate) mod schema;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use schema::{Field, Kind, Record, Schema};
 use visit::{Unheard, Visitor};
 
-/// What decoding one request may take in memory, in bytes, beside the frame itself.
+/// What decoding one request, and answering each thing that it names, may take in memory, in bytes, beside the frame itself.
 pub const REQUEST_MEMORY_LIMIT: u64 = 256 * 1024 * 1024;
 /// What decoding one response may take in memory, in bytes, beside the frame itself. Responses come from brokers that
 /// we dialled; those about every partition of a big cluster are long.
@@ -241,7 +242,9 @@ impl<'a, V: Visitor> Walk<'a, V> {
                 left: self.left(),
             });
         }
-        self.charge(count as u64 * (memory_size(element) as u64 + V::VALUE_SIZE))?;
+        let answer = answered::entry_size(self.message, self.field);
+        let each = memory_size(element) as u64 + V::VALUE_SIZE + answer;
+        self.charge((count as u64).saturating_mul(each))?;
         self.visitor.open_list(count);
         if wire_size(element) > 0 {
             for taken in self.take(needed as usize)?.chunks_exact(wire_size(element)) {

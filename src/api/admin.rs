@@ -135,8 +135,14 @@ impl KafkaApis {
             Some(Answer::ElectLeaders(Ok(results))) => {
                 admin::elect_leaders_response(header, &asked, Ok(results)).map(Outcome::Reply)
             }
-            Some(Answer::ElectLeaders(Err(_))) | None => {
+            Some(Answer::ElectLeaders(Err(KafkaError::NOT_CONTROLLER))) | None => {
                 Ok(Outcome::Close(Unserved::StandingBy(header.key)))
+            }
+            Some(Answer::ElectLeaders(Err(error))) => {
+                let message =
+                    "the request names more partitions than one may; ask for fewer at a time";
+                let refusal = Err(ApiError::new(error, message));
+                admin::elect_leaders_response(header, &asked, refusal).map(Outcome::Reply)
             }
             Some(other) => Err(other_answer(header, &other)),
         }

@@ -57,7 +57,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Connections of one listener, unless told otherwise: below the usual limit of open files.
+    /// Connections of one listener at most, however many files may be open.
     pub const CONNECTIONS_MAX: usize = 10_000;
 }
 

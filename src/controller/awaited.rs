@@ -8,17 +8,59 @@
 use super::KafkaController;
 use crate::effect::{Answer, CreatedTopic, GrownTopic, Incarnation, ReplyTo};
 use crate::event::ControllerEvent;
-use crate::machine::acknowledgement::{Announcement, Heard, STRAGGLERS_MS};
+use crate::machine::acknowledgement::{Announcement, Heard};
 use crate::model::{ApiError, KafkaError, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk};
+
+/// No timer is set for longer than this, whatever a client's timeout is: most are answered long before, and the timer stays.
+const NEXT_LOOK_MS: u64 = 60_000;
 
 /// A request whose answer is known but for whether it comes in time.
 #[derive(Debug)]
 pub(super) struct AwaitedCreation {
     topics: Vec<Awaited>,
     answering: Answering,
-    due_at_ms: u64,
+    patience: Patience,
     reply_to: ReplyTo,
+}
+
+/// For how long somebody waits, and the timer that ends it. A client that is answered at the first look needs none.
+#[derive(Debug)]
+pub(super) struct Patience {
+    due_at_ms: u64,
+    /// When the timer that was set last rings.
+    rings_at_ms: Option<u64>,
+}
+
+impl Patience {
+    pub(super) fn new(timeout_ms: i32, now_ms: u64) -> Patience {
+        let patience_ms = u64::try_from(timeout_ms).unwrap_or(0);
+        Patience {
+            due_at_ms: now_ms.saturating_add(patience_ms),
+            rings_at_ms: None,
+        }
+    }
+
+    pub(super) fn is_over(&self, now_ms: u64) -> bool {
+        self.due_at_ms <= now_ms
+    }
+
+    /// How long it is until the next look, unless a timer brings one by then; `announced`: what it may end before for.
+    fn timer<'a>(
+        &mut self,
+        announced: impl Iterator<Item = &'a Announcement>,
+        now_ms: u64,
+    ) -> Option<u64> {
+        let stragglers = announced.filter_map(Announcement::stragglers_due_at_ms);
+        let at_the_latest = self.due_at_ms.min(now_ms.saturating_add(NEXT_LOOK_MS));
+        let look_at_ms = stragglers.fold(at_the_latest, u64::min);
+        let is_set = |rings_ms: u64| rings_ms > now_ms && rings_ms <= look_at_ms;
+        if self.rings_at_ms.is_some_and(is_set) {
+            return None;
+        }
+        self.rings_at_ms = Some(look_at_ms);
+        Some(look_at_ms.saturating_sub(now_ms))
+    }
 }
 
 /// What is to be answered.
@@ -32,7 +74,7 @@ pub(super) enum Answering {
 #[derive(Debug)]
 pub(super) struct Awaited {
     topic: TopicName,
-    /// Those that nobody knew before; none: there is nothing to wait for.
+    /// Those that nobody knew before; none: there is nothing to wait for, or no more.
     partitions: Vec<TopicPartition>,
     /// What was said of them once all were led.
     announced: Option<Announcement>,
@@ -102,15 +144,25 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         timeout_ms: i32,
         reply_to: ReplyTo,
     ) {
-        let patience_ms = u64::try_from(timeout_ms).unwrap_or(0);
         self.awaited_creations.push(AwaitedCreation {
             topics: awaited,
             answering,
-            due_at_ms: self.ports.clock.now_ms().saturating_add(patience_ms),
+            patience: Patience::new(timeout_ms, self.ports.clock.now_ms()),
             reply_to,
         });
-        let due = ControllerEvent::AnswerDue;
-        self.ports.clock.schedule(patience_ms, due);
+    }
+
+    /// Sees to it that whoever goes on waiting is looked at in time.
+    pub(super) fn look_again<'a>(
+        &mut self,
+        patience: &mut Patience,
+        announced: impl Iterator<Item = &'a Announcement>,
+        now_ms: u64,
+    ) {
+        if let Some(delay_ms) = patience.timer(announced, now_ms) {
+            let due = ControllerEvent::AnswerDue;
+            self.ports.clock.schedule(delay_ms, due);
+        }
     }
 
     /// Answers whoever's partitions are known, and whoever does not want to wait any longer.
@@ -124,8 +176,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             let topics = awaited.topics.iter_mut();
             let standings: Vec<Standing> =
                 topics.map(|topic| self.standing(topic, now_ms)).collect();
-            let is_due = awaited.due_at_ms <= now_ms;
+            let is_due = awaited.patience.is_over(now_ms);
             if standings.iter().any(|standing| *standing != Standing::Done) && !is_due {
+                let topics = awaited.topics.iter();
+                let announced = topics.filter_map(|topic| topic.announced.as_ref());
+                self.look_again(&mut awaited.patience, announced, now_ms);
                 self.awaited_creations.push(awaited);
                 continue;
             }
@@ -149,11 +204,24 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.acknowledgements.retain(is_registered);
     }
 
-    fn standing(&mut self, awaited: &mut Awaited, now_ms: u64) -> Standing {
+    /// What is done once stays so, and is not looked at again.
+    fn standing(&self, awaited: &mut Awaited, now_ms: u64) -> Standing {
+        let standing = self.look_at_standing(awaited, now_ms);
+        if standing == Standing::Done {
+            awaited.partitions = Vec::new();
+            awaited.announced = None;
+        }
+        standing
+    }
+
+    fn look_at_standing(&self, awaited: &mut Awaited, now_ms: u64) -> Standing {
+        if awaited.partitions.is_empty() {
+            return Standing::Done;
+        }
         let context = &self.context;
         let is_going = context.topic(&awaited.topic).is_some()
             && context.is_queued_for_deletion(&awaited.topic);
-        if awaited.partitions.is_empty() || is_going {
+        if is_going {
             return Standing::Done;
         }
         let is_led = |partition: &TopicPartition| {
@@ -166,24 +234,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         match self.who_has_heard(&mut awaited.announced, now_ms) {
             Heard::Enough => Standing::Done,
             Heard::ByNobody => Standing::Unknown,
-            Heard::BySome | Heard::ByTheFirst => Standing::KnownToSome,
+            Heard::BySome => Standing::KnownToSome,
         }
     }
 
-    /// Who has heard of what had been sent when this was first asked; it is looked at again when stragglers had their time.
-    pub(super) fn who_has_heard(
-        &mut self,
-        announced: &mut Option<Announcement>,
-        now_ms: u64,
-    ) -> Heard {
+    /// Who has heard of what had been sent when this was first asked.
+    pub(super) fn who_has_heard(&self, announced: &mut Option<Announcement>, now_ms: u64) -> Heard {
         let acknowledgements = &self.acknowledgements;
         let announced = announced.get_or_insert_with(|| acknowledgements.announcement());
-        let heard = announced.heard(acknowledgements, now_ms);
-        if heard == Heard::ByTheFirst {
-            let due = ControllerEvent::AnswerDue;
-            self.ports.clock.schedule(STRAGGLERS_MS, due);
-        }
-        heard
+        announced.heard(acknowledgements, now_ms)
     }
 
     /// The role is gone: whoever waits asks the next controller, which finds the topics.

@@ -39,7 +39,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             Ok(grown) => grown,
             Err(fault) => {
                 // What was written before is there, as a client that asks again finds out.
-                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                let refused = |error: ApiError| {
+                    let each = names(&request.topics).0.into_iter();
+                    let each = each.map(|topic| {
+                        let error = error.clone().about_topic(&topic);
+                        (topic, Err(error))
+                    });
+                    each.collect()
+                };
+                let refusal = fault.to_refusal().map(refused);
                 self.answer(reply_to, Answer::CreatePartitions(refusal));
                 return Err(fault);
             }

@@ -35,7 +35,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             Ok(topics) => topics,
             Err(fault) => {
                 // What was written before is there, as a client that asks again finds out.
-                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                let refused = |error: ApiError| {
+                    let each = request.topics.iter();
+                    let each = each.map(|asked| created((asked, Err(error.clone()))));
+                    each.collect()
+                };
+                let refusal = fault.to_refusal().map(refused);
                 self.answer(reply_to, Answer::CreateTopics(refusal));
                 return Err(fault);
             }

@@ -8,21 +8,43 @@ use std::collections::BTreeMap;
 
 use tracing::warn;
 
+use super::awaited::Patience;
 use super::quotas::Charged;
 use super::{KafkaController, log};
 use crate::effect::{Answer, DeletedTopic, ReplyTo, TopicReference, ZkOutcome, ZkWrite};
-use crate::event::{Claimant, ControllerEvent};
+use crate::event::Claimant;
 use crate::machine::acknowledgement::{Announcement, Heard};
+use crate::machine::topic_creation;
 use crate::model::{ApiError, KafkaError, TopicName};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// A client that waits until its topics are gone.
 #[derive(Debug)]
 pub(super) struct AwaitedDeletion {
-    /// What is to be said of each, and what brokers were told once it was announced as gone.
-    topics: Vec<(DeletedTopic, Option<Announcement>)>,
-    due_at_ms: u64,
+    topics: Vec<Going>,
+    patience: Patience,
     reply_to: ReplyTo,
+}
+
+/// One topic of a request.
+#[derive(Debug)]
+struct Going {
+    /// What is to be said of it.
+    said: DeletedTopic,
+    /// What brokers were told once it was announced as gone.
+    announced: Option<Announcement>,
+    /// Nothing is left to wait for. It stays so, also where a topic of this name is created anew.
+    is_gone: bool,
+}
+
+impl Going {
+    fn new(said: DeletedTopic) -> Going {
+        Going {
+            is_gone: said.result.is_err(),
+            said,
+            announced: None,
+        }
+    }
 }
 
 /// Where one topic stands.
@@ -46,25 +68,31 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         claimant: Claimant,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
+        if let Err(error) = topic_creation::check_length(topics.len()) {
+            self.answer(reply_to, Answer::DeleteTopics(Err(error)));
+            return Ok(());
+        }
         let charged = Charged::new(claimant, reply_to);
         let outcome = self.ask_for_deletion(&topics, charged).await;
-        let topics = match outcome {
-            Ok(topics) => topics,
+        let said = match outcome {
+            Ok(said) => said,
             Err(fault) => {
                 // What has a marker is deleted all the same, as a client that asks again finds out.
-                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                let refused = |error: ApiError| {
+                    let each = topics.iter();
+                    let each = each.map(|topic| self.deleted(topic, Err(error.clone())));
+                    each.collect()
+                };
+                let refusal = fault.to_refusal().map(refused);
                 self.answer(reply_to, Answer::DeleteTopics(refusal));
                 return Err(fault);
             }
         };
-        let patience_ms = u64::try_from(timeout_ms).unwrap_or(0);
         self.awaited_deletions.push(AwaitedDeletion {
-            topics: topics.into_iter().map(|topic| (topic, None)).collect(),
-            due_at_ms: self.ports.clock.now_ms().saturating_add(patience_ms),
+            topics: said.into_iter().map(Going::new).collect(),
+            patience: Patience::new(timeout_ms, self.ports.clock.now_ms()),
             reply_to,
         });
-        let due = ControllerEvent::AnswerDue;
-        self.ports.clock.schedule(patience_ms, due);
         self.resume_deletions().await
     }
 
@@ -201,20 +229,30 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         for mut awaited in std::mem::take(&mut self.awaited_deletions) {
             let topics = awaited.topics.iter_mut();
             let standings: Vec<Standing> = topics
-                .map(|(topic, announced)| self.deletion_standing(topic, announced, now_ms))
+                .map(|topic| self.deletion_standing(topic, now_ms))
                 .collect();
-            let is_due = awaited.due_at_ms <= now_ms;
+            let is_due = awaited.patience.is_over(now_ms);
             if standings.iter().any(|standing| *standing != Standing::Gone) && !is_due {
+                let topics = awaited.topics.iter();
+                let announced = topics.filter_map(|topic| topic.announced.as_ref());
+                self.look_again(&mut awaited.patience, announced, now_ms);
                 self.awaited_deletions.push(awaited);
                 continue;
             }
             let topics = awaited.topics.into_iter().zip(standings);
-            let said = topics.map(|((mut topic, _), standing)| {
-                if let Some(why) = self.too_late(standing, &topic) {
-                    topic.result = Err(ApiError::new(KafkaError::REQUEST_TIMED_OUT, why));
-                }
-                topic
-            });
+            let said = topics.map(
+                |(
+                    Going {
+                        said: mut topic, ..
+                    },
+                    standing,
+                )| {
+                    if let Some(why) = self.too_late(standing, &topic) {
+                        topic.result = Err(ApiError::new(KafkaError::REQUEST_TIMED_OUT, why));
+                    }
+                    topic
+                },
+            );
             let said = said.collect();
             self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(said)));
         }
@@ -222,22 +260,21 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// Java waits for the metadata cache of the controller's own broker; a klamm has none, and a client may ask any broker
     /// next: as for topics that are created, all brokers are waited for, or a second once the first has heard of it.
-    fn deletion_standing(
-        &mut self,
-        topic: &DeletedTopic,
-        announced: &mut Option<Announcement>,
-        now_ms: u64,
-    ) -> Standing {
-        if topic.result.is_err() {
+    fn deletion_standing(&self, topic: &mut Going, now_ms: u64) -> Standing {
+        if topic.is_gone {
             return Standing::Gone;
         }
-        if announced.is_none() && self.is_told(topic) {
+        if topic.announced.is_none() && self.is_told(&topic.said) {
             return Standing::NotAnnounced;
         }
-        match self.who_has_heard(announced, now_ms) {
-            Heard::Enough => Standing::Gone,
+        match self.who_has_heard(&mut topic.announced, now_ms) {
+            Heard::Enough => {
+                topic.is_gone = true;
+                topic.announced = None;
+                Standing::Gone
+            }
             Heard::ByNobody => Standing::Unheard,
-            Heard::BySome | Heard::ByTheFirst => Standing::GoneForSome,
+            Heard::BySome => Standing::GoneForSome,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::effect::{Answer, ElectionResult, Read, ReplyTo, ZkOutcome, ZkWrite};
 use crate::event::{ControllerEvent, ElectionType};
 use crate::machine::election::{ElectionStrategy, UncleanRule};
 use crate::machine::partition::OnlineChange;
-use crate::machine::preferred;
+use crate::machine::{preferred, request_length};
 use crate::model::{ApiError, KafkaError, TopicPartition};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
@@ -62,6 +62,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         election: ElectionType,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
+        let length = partitions.as_ref().map_or(0, Vec::len);
+        if let Err(error) = request_length::check_partitions(length) {
+            self.answer(reply_to, Answer::ElectLeaders(Err(error)));
+            return Ok(());
+        }
         let names_them = partitions.is_some();
         let asked = partitions.unwrap_or_else(|| preferred::all_partitions(&self.context));
         let sorted = preferred::requested(&self.context, asked, election);

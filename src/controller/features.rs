@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::{KafkaController, Stop, log};
 use crate::effect::{Answer, ReplyTo, ZkOutcome};
 use crate::event::FeatureUpdate;
-use crate::machine::features;
+use crate::machine::{features, request_length};
 use crate::model::{ApiError, KafkaError};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -18,6 +18,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         updates: Vec<FeatureUpdate>,
         reply_to: ReplyTo,
     ) -> Result<Option<Stop>, ZkFault> {
+        if let Err(error) = request_length::check_features(updates.len()) {
+            self.answer(reply_to, Answer::UpdateFeatures(Err(error)));
+            return Ok(None);
+        }
         let outcome = self.update_features(&updates).await;
         let (answer, changed) = match &outcome {
             Ok((results, changed)) => (results.clone(), *changed),

@@ -9,7 +9,7 @@ use crate::effect::{Answer, Read, ReplyTo, StateRead, Term, ZkWrite};
 use crate::event::AlterPartitionRequest;
 use crate::machine::isr;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
-use crate::model::{BrokerId, KafkaError, TopicPartition};
+use crate::model::{BrokerId, TopicPartition};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
@@ -33,7 +33,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let outcomes = match written {
             Ok(outcomes) => outcomes,
             Err(fault) => {
-                let refusal = Err(KafkaError::NOT_CONTROLLER);
+                let refusal = Err(fault.code());
                 if !planted!(LeaveUnanswered) {
                     self.answer(reply_to, Answer::AlterPartition(refusal));
                 }

@@ -16,6 +16,7 @@ mod elections;
 mod failover;
 mod features;
 mod isr;
+mod list_reassignments;
 mod log;
 pub mod preflight;
 mod producer_ids;

@@ -23,7 +23,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let outcome = self.allocate_producer_ids(from).await;
         let answer = match &outcome {
             Ok(allocated) => *allocated,
-            Err(_) => Err(KafkaError::NOT_CONTROLLER),
+            Err(fault) => Err(fault.code()),
         };
         self.answer(reply_to, Answer::AllocateProducerIds(answer));
         outcome.map(|_| ())

@@ -1,5 +1,5 @@
-//! Replicas move: AlterPartitionReassignments and ListPartitionReassignments, `/admin/reassign_partitions`, and what
-//! brings a reassignment forward: in-sync sets that grow, brokers that return, a new term.
+//! Replicas move: AlterPartitionReassignments, `/admin/reassign_partitions`, and what brings a reassignment forward: in-sync
+//! sets that grow, brokers that return, a new term.
 //!
 //! All partitions of one cause go through each step together, so that 10,000 of them cost a handful of grouped writes.
 //! What can't be done for one costs only that one. Must never take a replica out of a topic's node before it was told to
@@ -23,9 +23,10 @@ use crate::machine::reassignment::{
 };
 use crate::machine::replica::OfflineChange;
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
+use crate::machine::request_length;
 use crate::machine::sanitise::{self, Load};
 use crate::model::{
-    ApiError, BrokerId, BrokerIds, KafkaError, LeaderEpoch, ReplicaAssignment, TopicId, TopicName,
+    ApiError, BrokerId, BrokerIds, LeaderEpoch, ReplicaAssignment, TopicId, TopicName,
     TopicPartition,
 };
 use crate::planted::planted;
@@ -57,11 +58,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>>,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
+        if let Err(error) = request_length::check_partitions(targets.len()) {
+            self.answer(reply_to, Answer::AlterPartitionReassignments(Err(error)));
+            return Ok(());
+        }
         let outcome = self.alter_partition_reassignments(targets).await;
         let answer = match &outcome {
             Ok(results) => Ok(results.clone()),
-            Err(ZkFault::Fenced | ZkFault::SessionLost) => Err(KafkaError::NOT_CONTROLLER),
-            Err(ZkFault::Refused { .. }) => Err(KafkaError::UNKNOWN_SERVER_ERROR),
+            Err(fault) => Err(fault.code()),
         };
         self.answer(reply_to, Answer::AlterPartitionReassignments(answer));
         outcome.map(drop)
@@ -91,24 +95,6 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             results.insert(at, Err(why));
         }
         Ok(results.into_iter().collect())
-    }
-
-    pub(super) fn process_list_partition_reassignments(
-        &mut self,
-        partitions: Option<Vec<TopicPartition>>,
-        reply_to: ReplyTo,
-    ) {
-        let moving = self.context.partitions_being_reassigned();
-        let asked: BTreeSet<TopicPartition> = match partitions {
-            Some(asked) => asked.into_iter().filter(|at| moving.contains(at)).collect(),
-            None => moving.clone(),
-        };
-        let assignment = |at: TopicPartition| {
-            let assignment = self.context.partition(&at)?.assignment.clone();
-            Some((at, assignment))
-        };
-        let found = asked.into_iter().filter_map(assignment).collect();
-        self.answer(reply_to, Answer::ListPartitionReassignments(Ok(found)));
     }
 
     /// `/admin/reassign_partitions` was created, changed or removed, or some of it is done: begins what is new in it,

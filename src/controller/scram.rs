@@ -36,7 +36,11 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let answer = match &outcome {
             Ok(results) => Ok(results.clone()),
             // What was written before is there, as a client that asks again finds out.
-            Err(_) => Err(KafkaError::NOT_CONTROLLER),
+            Err(fault) => fault.to_refusal().map(|error| {
+                let users = scram::by_user(&alterations).into_iter();
+                let refused = users.map(|of| (of.user, Err(error.clone())));
+                refused.collect()
+            }),
         };
         self.answer(reply_to, Answer::AlterUserScramCredentials(answer));
         outcome.map(drop)

@@ -488,6 +488,7 @@ impl ControllerEvent {
                 | Self::PartitionReassignment
                 | Self::ChannelBehind(_)
                 | Self::AntiEntropy(_)
+                | Self::AnswerDue
         )
     }
 

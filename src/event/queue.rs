@@ -132,11 +132,13 @@ mod tests {
             queue.put(change_of("a"), now_ms);
             queue.put(change_of("b"), now_ms);
             queue.put(ControllerEvent::BrokerChange, now_ms);
+            queue.put(ControllerEvent::AnswerDue, now_ms);
         }
         let waiting = [
             (change_of("a"), 1),
             (change_of("b"), 1),
             (ControllerEvent::BrokerChange, 1),
+            (ControllerEvent::AnswerDue, 1),
         ];
         assert_eq!(drain(&mut queue), waiting);
         queue.put(ControllerEvent::BrokerChange, 3);

@@ -75,9 +75,7 @@ pub struct Announcement {
 pub enum Heard {
     /// Nobody yet.
     ByNobody,
-    /// Some, the first of them just now: the others have [`STRAGGLERS_MS`].
-    ByTheFirst,
-    /// Some, and the others have time left.
+    /// Some, and the others have time left: [`STRAGGLERS_MS`] from the first on.
     BySome,
     /// All that are still there, or those that answer at all.
     Enough,
@@ -101,11 +99,17 @@ impl Announcement {
             None if count == 0 => Heard::ByNobody,
             None => {
                 self.first_heard_at_ms = Some(now_ms);
-                Heard::ByTheFirst
+                Heard::BySome
             }
             Some(first_ms) if now_ms.saturating_sub(first_ms) >= STRAGGLERS_MS => Heard::Enough,
             Some(_) => Heard::BySome,
         }
+    }
+
+    /// When nobody is waited for any more; none: nobody has heard of it, as far as was looked.
+    pub fn stragglers_due_at_ms(&self) -> Option<u64> {
+        let first_ms = self.first_heard_at_ms?;
+        Some(first_ms.saturating_add(STRAGGLERS_MS))
     }
 }
 
@@ -132,7 +136,8 @@ mod tests {
         acknowledgements.acknowledge(broker(2), first);
         assert_eq!(told.heard(&acknowledgements, 10), Heard::ByNobody);
         acknowledgements.acknowledge(broker(2), second);
-        assert_eq!(told.heard(&acknowledgements, 20), Heard::ByTheFirst);
+        assert_eq!(told.stragglers_due_at_ms(), None);
+        assert_eq!(told.heard(&acknowledgements, 20), Heard::BySome);
         assert_eq!(told.heard(&acknowledgements, 30), Heard::BySome);
         acknowledgements.acknowledge(broker(1), later);
         assert_eq!(told.heard(&acknowledgements, 40), Heard::Enough);
@@ -145,7 +150,8 @@ mod tests {
         let mut told = acknowledgements.announcement();
         assert_eq!(told.heard(&acknowledgements, 60_000), Heard::ByNobody);
         acknowledgements.acknowledge(broker(1), number);
-        assert_eq!(told.heard(&acknowledgements, 60_500), Heard::ByTheFirst);
+        assert_eq!(told.heard(&acknowledgements, 60_500), Heard::BySome);
+        assert_eq!(told.stragglers_due_at_ms(), Some(61_500));
         assert_eq!(told.heard(&acknowledgements, 61_499), Heard::BySome);
         assert_eq!(told.heard(&acknowledgements, 61_500), Heard::Enough);
     }

@@ -22,6 +22,7 @@ pub mod producer_ids;
 pub mod reassignment;
 pub mod replica;
 pub mod request_batch;
+pub mod request_length;
 pub mod sanitise;
 pub mod scram;
 pub mod shared_settings;

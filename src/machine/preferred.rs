@@ -85,9 +85,11 @@ pub fn refused_entry(at: &TopicPartition, why: NotElected) -> String {
     )
 }
 
-/// Every partition there is, in order.
+/// Every partition that brokers know, in order. They have forgotten those whose deletion has begun, which upstream takes
+/// from the metadata cache, too.
 pub fn all_partitions(context: &ControllerContext) -> Vec<TopicPartition> {
     let topics = context.topics().iter();
+    let topics = topics.filter(|(name, _)| !context.is_deletion_begun(name));
     let partitions = topics.flat_map(|(name, topic)| {
         let indexes = topic.partitions.keys();
         indexes.map(|index| TopicPartition::new(name, *index))

@@ -53,6 +53,16 @@ pub enum NotReassigned {
     /// Nobody is named.
     #[error("the replica list is empty; name at least one broker")]
     NoReplicas,
+    /// There can't be so many: how many are named, and how many brokers there are to name.
+    #[error(
+        "{named} replicas are more than there are brokers to host them: {possible} are live or host the partition already; name each broker once"
+    )]
+    TooManyReplicas {
+        /// In the list.
+        named: usize,
+        /// At most.
+        possible: usize,
+    },
     /// A broker hosts a partition once.
     #[error("broker {0} stands twice in the replica list; name each broker once")]
     RepeatedBroker(BrokerId),
@@ -97,6 +107,7 @@ impl NotReassigned {
         ApiError {
             error: match self {
                 Self::NoReplicas
+                | Self::TooManyReplicas { .. }
                 | Self::RepeatedBroker(_)
                 | Self::NegativeBroker(_)
                 | Self::Klamm(_)
@@ -158,6 +169,9 @@ fn check_target(
     if target.is_empty() {
         return Err(NotReassigned::NoReplicas);
     }
+    if asker == Asker::Api {
+        check_number(context, current, target)?;
+    }
     let mut seen = BTreeSet::new();
     if let Some(twice) = target.iter().find(|id| !seen.insert(*id)) {
         return Err(NotReassigned::RepeatedBroker(twice));
@@ -185,6 +199,22 @@ fn check_target(
         (false, Asker::Api) => Err(NotReassigned::NotLive(unfit)),
         (false, Asker::Node) => Err(NotReassigned::UnknownBrokers(unfit)),
     }
+}
+
+/// Before anything is made of a list: a frame has room for millions of ids, and the refusal would name them all. A node
+/// has not, and may name brokers that are down.
+fn check_number(
+    context: &ControllerContext,
+    current: &ReplicaAssignment,
+    target: &BrokerIds,
+) -> Result<(), NotReassigned> {
+    let registered = context.live_or_shutting_down_brokers().count();
+    let possible = registered.saturating_add(current.replicas.len());
+    let named = target.len();
+    if named > possible {
+        return Err(NotReassigned::TooManyReplicas { named, possible });
+    }
+    Ok(())
 }
 
 /// What the entries of `/admin/reassign_partitions` come to. Each list is in order.

@@ -343,14 +343,15 @@ pub fn check_replicas(
     replicas: &[BrokerId],
     replication_factor: usize,
 ) -> Result<BrokerIds, ApiError> {
-    let ids: BrokerIds = replicas.iter().copied().collect();
-    let distinct: BTreeSet<BrokerId> = ids.iter().collect();
-    if ids.is_empty() {
+    if replicas.is_empty() {
         return Err(bad_assignment(format!("partition {index} has no replica")));
     }
-    if distinct.len() < ids.len() {
+    let ids: BrokerIds = replicas.iter().copied().collect();
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = ids.iter().find(|id| !seen.insert(*id)) {
+        // The list may be as long as a frame: it isn't repeated in the answer.
         return Err(bad_assignment(format!(
-            "partition {index}: {ids} names a broker twice"
+            "partition {index}: broker {twice} stands there twice"
         )));
     }
     if ids.len() != replication_factor {

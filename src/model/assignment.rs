@@ -2,7 +2,9 @@
 //!
 //! Must never decide a move. Upstream: `ReplicaAssignment` in `ControllerContext.scala` (KIP-455).
 
-use super::{BrokerId, BrokerIds};
+use std::collections::BTreeSet;
+
+use super::BrokerIds;
 
 /// The assigned replicas of a partition, with those being added and removed by a reassignment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,33 +39,23 @@ impl ReplicaAssignment {
 
     /// The replicas as they were before the reassignment, as far as they are known.
     pub fn origin(&self) -> BrokerIds {
-        self.replicas
-            .iter()
-            .filter(|id| !self.adding.contains(*id))
-            .collect()
+        self.replicas.beyond(&self.adding)
     }
 
     /// The replicas as they will be.
     pub fn target(&self) -> BrokerIds {
-        self.replicas
-            .iter()
-            .filter(|id| !self.removing.contains(*id))
-            .collect()
+        self.replicas.beyond(&self.removing)
     }
 
     /// Replicas that a former target added and that are to go again. They stand among those being added, so that they
     /// don't pass for original ones, and among those being removed.
     pub fn dropping(&self) -> BrokerIds {
-        self.adding
-            .iter()
-            .filter(|id| self.removing.contains(*id))
-            .collect()
+        self.adding.among(&self.removing)
     }
 
     /// Whether nothing is left to do but to drop replicas: the reassignment was cancelled.
     pub fn is_being_cancelled(&self) -> bool {
-        let only_drops =
-            |ids: &BrokerIds, others: &BrokerIds| ids.iter().all(|id| others.contains(id));
+        let only_drops = |ids: &BrokerIds, others: &BrokerIds| ids.beyond(others).is_empty();
         self.is_being_reassigned()
             && only_drops(&self.adding, &self.removing)
             && only_drops(&self.removing, &self.adding)
@@ -73,15 +65,11 @@ impl ReplicaAssignment {
     /// later, once somebody else leads and its broker can be told.
     pub fn redirect_to(&self, target: &BrokerIds) -> ReplicaAssignment {
         let next = self.reassign_to(target);
-        let dropped: Vec<BrokerId> = self
-            .replicas
-            .iter()
-            .filter(|id| !next.replicas.contains(*id))
-            .collect();
+        let dropped = self.replicas.beyond(&next.replicas);
         if dropped.is_empty() {
             return next;
         }
-        let and_dropped = |ids: &BrokerIds| ids.iter().chain(dropped.iter().copied()).collect();
+        let and_dropped = |ids: &BrokerIds| ids.iter().chain(dropped.iter()).collect();
         ReplicaAssignment {
             replicas: and_dropped(&next.replicas),
             adding: and_dropped(&next.adding),
@@ -92,7 +80,7 @@ impl ReplicaAssignment {
     /// This assignment without the replicas that are to be dropped.
     pub fn after_drop(&self) -> ReplicaAssignment {
         let dropping = self.dropping();
-        let rest = |ids: &BrokerIds| ids.iter().filter(|id| !dropping.contains(*id)).collect();
+        let rest = |ids: &BrokerIds| ids.beyond(&dropping);
         ReplicaAssignment {
             replicas: rest(&self.replicas),
             adding: rest(&self.adding),
@@ -103,11 +91,7 @@ impl ReplicaAssignment {
     /// The same with what can't be so left out: what is added or removed without being a replica, and removals that
     /// would leave nobody.
     pub fn made_sound(&self) -> ReplicaAssignment {
-        let assigned = |ids: &BrokerIds| -> BrokerIds {
-            ids.iter()
-                .filter(|id| self.replicas.contains(*id))
-                .collect()
-        };
+        let assigned = |ids: &BrokerIds| ids.among(&self.replicas);
         let sound = ReplicaAssignment {
             replicas: self.replicas.clone(),
             adding: assigned(&self.adding),
@@ -122,24 +106,13 @@ impl ReplicaAssignment {
     /// The assignment that moves this one to `target`; its origin stays what it was (KIP-455).
     pub fn reassign_to(&self, target: &BrokerIds) -> ReplicaAssignment {
         let origin = self.origin();
-        let mut replicas: Vec<BrokerId> = Vec::with_capacity(target.len() + origin.len());
-        for id in target.iter().chain(origin.iter()) {
-            if !replicas.contains(&id) {
-                replicas.push(id);
-            }
-        }
+        let mut seen = BTreeSet::new();
+        let all = target.iter().chain(origin.iter());
+        let replicas: BrokerIds = all.filter(|id| seen.insert(*id)).collect();
         ReplicaAssignment {
-            adding: replicas
-                .iter()
-                .copied()
-                .filter(|id| !origin.contains(*id))
-                .collect(),
-            removing: replicas
-                .iter()
-                .copied()
-                .filter(|id| !target.contains(*id))
-                .collect(),
-            replicas: replicas.into_iter().collect(),
+            adding: replicas.beyond(&origin),
+            removing: replicas.beyond(target),
+            replicas,
         }
     }
 }
@@ -147,6 +120,7 @@ impl ReplicaAssignment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::BrokerId;
 
     fn assignment(replicas: &[i32], adding: &[i32], removing: &[i32]) -> ReplicaAssignment {
         ReplicaAssignment {
@@ -219,6 +193,24 @@ mod tests {
         assert!(cancelled.is_being_cancelled());
         assert_eq!(cancelled.redirect_to(&cancelled.origin()), cancelled);
         assert_eq!(cancelled.after_drop(), settled(&[1, 2]));
+    }
+
+    #[test]
+    fn long_lists_cost_no_more_than_their_length_many_times() {
+        let count = 300_000;
+        let ids = |range: std::ops::Range<i32>| -> BrokerIds { range.map(BrokerId).collect() };
+        let (few, target) = (ids(0..count), ids(count..2 * count));
+        let began = std::time::Instant::now();
+        let moved = ReplicaAssignment::settled(few.clone()).redirect_to(&target);
+        assert_eq!((moved.origin(), moved.target()), (few, target));
+        let cancelled = moved.redirect_to(&moved.origin());
+        assert!(cancelled.is_being_cancelled());
+        assert_eq!(cancelled.made_sound(), cancelled);
+        assert!(!cancelled.after_drop().is_being_reassigned());
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(20),
+            "each against each takes minutes"
+        );
     }
 
     #[test]

@@ -124,9 +124,51 @@ impl BrokerIds {
         self.0.first().map(|id| BrokerId(*id))
     }
 
+    /// The same list, in the same order, without those that aren't among `others`. What a client or a node lists may be
+    /// long: this isn't quadratic.
+    pub fn among(&self, others: &BrokerIds) -> BrokerIds {
+        let others = Lookup::of(others);
+        self.iter().filter(|id| others.holds(*id)).collect()
+    }
+
+    /// The same list, in the same order, without those that are among `others`; not quadratic either.
+    pub fn beyond(&self, others: &BrokerIds) -> BrokerIds {
+        let others = Lookup::of(others);
+        self.iter().filter(|id| !others.holds(*id)).collect()
+    }
+
     /// The same list, in the same order, without `id`.
     pub fn without(&self, id: BrokerId) -> BrokerIds {
         self.iter().filter(|other| *other != id).collect()
+    }
+}
+
+/// As many ids as any sensible partition has are found fastest by going through them.
+const FEW: usize = 16;
+
+/// Which ids are in a list.
+enum Lookup<'a> {
+    /// As they stand.
+    Few(&'a [i32]),
+    /// Sorted.
+    Many(Vec<i32>),
+}
+
+impl Lookup<'_> {
+    fn of(ids: &BrokerIds) -> Lookup<'_> {
+        if ids.len() <= FEW {
+            return Lookup::Few(&ids.0);
+        }
+        let mut sorted = ids.0.to_vec();
+        sorted.sort_unstable();
+        Lookup::Many(sorted)
+    }
+
+    fn holds(&self, id: BrokerId) -> bool {
+        match self {
+            Lookup::Few(ids) => ids.contains(&id.0),
+            Lookup::Many(ids) => ids.binary_search(&id.0).is_ok(),
+        }
     }
 }
 

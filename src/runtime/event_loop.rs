@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
-use super::queue::EventQueue;
+use super::queue::{ClosedInTheEnd, EventQueue};
 use crate::controller::{KafkaController, Stop};
 use crate::event::ControllerEvent;
 use crate::observe::{HealthSnapshot, Metrics};
@@ -53,6 +53,8 @@ impl EventThread {
         std::thread::Builder::new()
             .name("controller-event-thread".to_owned())
             .spawn(move || {
+                // Whoever asks from then on would wait for an answer that nobody gives.
+                let _closed = ClosedInTheEnd(queue.clone());
                 let why = runtime.block_on(process_events(make(), &queue, watched, &active));
                 // Nobody listens any more if the process gave up waiting.
                 let _ = stop.send(why);

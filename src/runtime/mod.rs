@@ -8,6 +8,7 @@ mod clock;
 mod event_loop;
 mod handover;
 mod observer;
+mod open_files;
 mod queue;
 mod replies;
 
@@ -122,6 +123,8 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     for notice in &config.notices {
         info!("{notice}");
     }
+    let files_max = open_files::raise_limit();
+    let connections_max = open_files::connections_of_each(files_max, config.listeners.len());
     let metrics = Arc::new(Metrics::default());
     let start = |asked| Capture::start(asked, Arc::clone(&metrics));
     let capture = config.capture.as_ref().map(start).transpose()?;
@@ -173,6 +176,7 @@ async fn serve(config: &Config) -> Result<(), RunError> {
     let (published, snapshot) = Published::new(replies.clone());
     let server = bound.serve(server_context(
         config,
+        connections_max,
         &channels,
         replies,
         snapshot.clone(),
@@ -282,6 +286,7 @@ fn session_settings(config: &Config) -> Settings {
 
 fn server_context(
     config: &Config,
+    connections_max: usize,
     channels: &ControllerChannelManager,
     replies: ReplySlots,
     snapshot: watch::Receiver<ControllerSnapshot>,
@@ -298,7 +303,7 @@ fn server_context(
         limits: api::Limits {
             request_max_bytes: config.socket_request_max_bytes as usize,
             connections_max_idle: config.connections_max_idle_ms.map(Duration::from_millis),
-            ..api::Limits::default()
+            connections_max,
         },
         capture,
     }

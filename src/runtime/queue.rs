@@ -32,6 +32,18 @@ struct Events {
     manager: ControllerEventManager,
     /// Who waits for the event put by `clear_and_put` to be processed.
     waiting_for_processing: Vec<oneshot::Sender<()>>,
+    /// Nobody takes events any more.
+    is_closed: bool,
+}
+
+/// Closes a queue when it goes: however the loop ends.
+#[derive(Debug)]
+pub(super) struct ClosedInTheEnd(pub(super) EventQueue);
+
+impl Drop for ClosedInTheEnd {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl EventQueue {
@@ -81,6 +93,27 @@ impl EventQueue {
         }
     }
 
+    /// The loop has ended: whoever waits is sent to look for the next controller, and so is, at once, whoever comes later.
+    pub fn close(&self) {
+        let mut events = self.lock();
+        events.is_closed = true;
+        events.waiting_for_processing.clear();
+        let mut left = Vec::new();
+        while let Some(queued) = events.manager.take() {
+            left.push(queued.event);
+        }
+        drop(events);
+        for event in left {
+            self.preempt(&event);
+        }
+    }
+
+    fn preempt(&self, event: &ControllerEvent) {
+        if let Some((reply_to, answer)) = preempted_answer(event) {
+            self.shared.replies.answer(reply_to, answer);
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Events> {
         self.shared
             .events
@@ -92,7 +125,14 @@ impl EventQueue {
 impl EventSink for EventQueue {
     fn put(&self, event: ControllerEvent) {
         let now_ms = self.now_ms();
-        self.lock().manager.put(event, now_ms);
+        let mut events = self.lock();
+        if events.is_closed {
+            drop(events);
+            self.preempt(&event);
+            return;
+        }
+        events.manager.put(event, now_ms);
+        drop(events);
         self.shared.filled.notify_one();
     }
 
@@ -101,14 +141,15 @@ impl EventSink for EventQueue {
         let (done, processed) = oneshot::channel();
         let preempted = {
             let mut events = self.lock();
+            if events.is_closed {
+                return Box::pin(std::future::ready(()));
+            }
             events.waiting_for_processing.push(done);
             events.manager.clear_and_put(event, now_ms)
         };
         self.shared.filled.notify_one();
         for queued in preempted {
-            if let Some((reply_to, answer)) = preempted_answer(&queued.event) {
-                self.shared.replies.answer(reply_to, answer);
-            }
+            self.preempt(&queued.event);
         }
         // An error means that the loop is gone: there is nothing left to wait for.
         Box::pin(async move { processed.await.unwrap_or(()) })
@@ -141,6 +182,43 @@ mod tests {
         assert!(queue.is_empty());
         queue.processed_cleared();
         processed.await;
+    }
+
+    #[tokio::test]
+    async fn who_waits_when_the_loop_ends_or_comes_later_looks_for_the_next_controller() {
+        let replies = ReplySlots::default();
+        let queue = EventQueue::new(replies.clone());
+        let ask = |answers: &ReplySlots| {
+            let (reply_to, answer) = answers.open();
+            queue.put(ControllerEvent::ListPartitionReassignments {
+                partitions: None,
+                reply_to,
+            });
+            answer
+        };
+        let refused = Ok(Answer::ListPartitionReassignments(Err(
+            KafkaError::NOT_CONTROLLER,
+        )));
+        let waiting = ask(&replies);
+        let told_to_stop = queue.clear_and_put(ControllerEvent::Shutdown);
+        assert_eq!(waiting.await, refused);
+        assert_eq!(queue.next().await.event, ControllerEvent::Shutdown);
+        let while_the_role_is_given_back = ask(&replies);
+        let (reply_to, leaving) = replies.open();
+        queue.put(ControllerEvent::ControlledShutdown {
+            broker: BrokerId(1),
+            broker_epoch: None,
+            reply_to,
+        });
+        drop(ClosedInTheEnd(queue.clone()));
+        assert_eq!(while_the_role_is_given_back.await, refused);
+        let stale = Err(KafkaError::STALE_CONTROLLER_EPOCH);
+        assert_eq!(leaving.await, Ok(Answer::ControlledShutdown(stale)));
+        told_to_stop.await;
+        assert_eq!(ask(&replies).await, refused);
+        queue.put(ControllerEvent::TopicChange);
+        queue.clear_and_put(ControllerEvent::Expire).await;
+        assert!(queue.is_empty() && replies.is_empty());
     }
 
     #[tokio::test]

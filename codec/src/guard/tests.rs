@@ -452,6 +452,55 @@ fn memory_is_bounded_by_what_the_decoded_values_take() {
     assert_eq!(walk(3 * topic - 1), Err(over));
 }
 
+/// A frame of the size that the listener takes, all of it partitions of one topic.
+#[test]
+fn what_an_answer_says_of_each_thing_that_is_named_counts_as_memory() {
+    let count = 12_000_000_i32;
+    let names_only = |before: &[&[u8]]| {
+        let mut body = before.concat();
+        body.extend(count.to_be_bytes());
+        body.resize(body.len() + 4 * count as usize, 0);
+        body
+    };
+    let one = [0, 0, 0, 1];
+    let topic = [&one[..], &[0, 1, b't']].concat();
+    let marker = [&one[..], &[0; 8 + 2 + 1], &topic].concat();
+    let table = [
+        (ApiKey::ELECT_LEADERS, 0, names_only(&[&topic])),
+        (
+            ApiKey::OFFSET_FETCH,
+            1,
+            names_only(&[&[0, 1, b'g'], &topic]),
+        ),
+        (
+            ApiKey::ADD_PARTITIONS_TO_TXN,
+            0,
+            names_only(&[&[0; 2 + 8 + 2], &topic]),
+        ),
+        (ApiKey::WRITE_TXN_MARKERS, 0, names_only(&[&marker])),
+    ];
+    for (key, version, body) in table {
+        let refused = check(Message::request(key, version), Bytes::from(body)).map(drop);
+        let is_too_much = matches!(refused, Err(CodecError::TooManyElements { .. }));
+        assert!(is_too_much, "{key}: {refused:?}");
+    }
+    // All that a tool may mean at once passes.
+    let mut body = topic.clone();
+    body.extend(200_000_i32.to_be_bytes());
+    body.resize(body.len() + 4 * 200_000 + 4, 0);
+    let elections = Message::request(ApiKey::ELECT_LEADERS, 0);
+    assert!(check(elections, Bytes::from(body)).is_ok());
+    // Version 2 of OffsetFetch is answered with one code.
+    let group = names_only(&[&[0, 1, b'g'], &topic]);
+    assert!(
+        check(
+            Message::request(ApiKey::OFFSET_FETCH, 2),
+            Bytes::from(group)
+        )
+        .is_ok()
+    );
+}
+
 #[test]
 fn unknown_tagged_fields_count_as_memory() {
     let tags = [2, 5, 0, 6, 0];

@@ -591,3 +591,26 @@ async fn what_brokers_ask_their_controller_is_captured_and_what_clients_ask_is_n
     assert_eq!(request.payload, framed(3, 44, &leaving).slice(4..));
     assert_eq!(captured.payload, answer);
 }
+
+#[tokio::test]
+async fn a_client_hears_that_its_request_for_elections_is_too_long() {
+    let mut node = Node::leading(&[]).await;
+    for version in 0..=2 {
+        let mut client = node.connect().await;
+        let asked = elect_leaders_request::TopicPartitions::default()
+            .with_topic(topic("t"))
+            .with_partitions(vec![0]);
+        let request = ElectLeadersRequest::default().with_topic_partitions(Some(vec![asked]));
+        client.ask(version, 5, &request).await;
+        let ControllerEvent::ElectLeaders { reply_to, .. } = node.next_event().await else {
+            panic!("another event");
+        };
+        let too_long = Err(KafkaError::INVALID_REQUEST);
+        node.slots.answer(reply_to, Answer::ElectLeaders(too_long));
+        let payload = client.answer().await.expect("an answer");
+        let said = decode_response::<ElectLeadersRequest>(version, &payload).unwrap();
+        let each = &said.replica_election_results[0].partition_result;
+        assert_eq!(each[0].error_code, 42, "v{version}");
+        assert_eq!(said.error_code, if version >= 1 { 42 } else { 0 });
+    }
+}

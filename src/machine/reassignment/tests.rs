@@ -64,6 +64,26 @@ fn what_is_asked_for_is_judged_by_who_asks() {
 }
 
 #[test]
+fn more_replicas_than_there_can_be_are_refused_before_they_are_looked_at() {
+    let (context, _) = cluster();
+    let million: BrokerIds = (0..1_000_000).map(BrokerId).collect();
+    let wish = Wish::Target(million);
+    for (at, possible) in [(t0(), 6), (partition("nobody", 0), 4)] {
+        let refused = judge(&context, &at, &wish, Asker::Api);
+        let why = NotReassigned::TooManyReplicas {
+            named: 1_000_000,
+            possible,
+        };
+        assert_eq!(refused, Err(why), "{at}");
+    }
+    let just = judge(&context, &t0(), &target(&[1, 2, 3, 4, 5, 6]), Asker::Api);
+    assert_eq!(just, Err(NotReassigned::NotLive(ids([5, 6]))));
+    let by_node = judge(&context, &t0(), &wish, Asker::Node);
+    let klamm = NotReassigned::Klamm(BrokerId(9));
+    assert_eq!(by_node, Err(klamm), "looked at, and in no time");
+}
+
+#[test]
 fn what_is_not_there_or_going_is_not_reassigned_but_can_be_cancelled() {
     use NotReassigned as No;
     let (mut context, _) = cluster();
@@ -90,6 +110,13 @@ fn each_refusal_has_its_code_and_says_what_to_do() {
     use NotReassigned as No;
     let table = [
         (No::NoReplicas, 39),
+        (
+            No::TooManyReplicas {
+                named: 9,
+                possible: 6,
+            },
+            39,
+        ),
         (No::RepeatedBroker(BrokerId(1)), 39),
         (No::NegativeBroker(BrokerId(-1)), 39),
         (No::Klamm(BrokerId(9)), 39),

@@ -96,6 +96,13 @@ impl SimQueue {
         pending.timers.insert(key, event);
     }
 
+    /// How many timers run that put this event.
+    pub fn timers_of(&self, event: &ControllerEvent) -> usize {
+        let pending = self.pending.borrow();
+        let timers = pending.timers.values();
+        timers.filter(|timer| *timer == event).count()
+    }
+
     /// When the next timer is due.
     pub fn next_due_ms(&self) -> Option<u64> {
         let pending = self.pending.borrow();

@@ -74,6 +74,22 @@ fn asked_about_nothing_in_particular_only_what_needed_an_election_is_named() {
     world.assert_converged();
 }
 
+/// Java takes all partitions from the metadata cache, which has forgotten such a topic by then.
+#[test]
+fn asked_about_nothing_in_particular_what_is_being_deleted_is_not_named() {
+    let mut world = moved();
+    world.kill(3);
+    world.settle();
+    world.zookeeper.poke("/admin/delete_topics/alone", b"");
+    world.settle();
+    assert!(world.topic("alone").is_some(), "broker 3 has its log");
+    assert_eq!(ask(&mut world, None, Preferred), ["t-0 ok"]);
+    assert_eq!(
+        ask(&mut world, Some(&["alone-0"]), Preferred),
+        ["alone-0 17"]
+    );
+}
+
 #[test]
 fn a_preferred_replica_that_is_away_or_behind_is_not_elected() {
     let mut world = moved();

@@ -6,6 +6,7 @@
 
 mod answers;
 mod brokers;
+mod clients;
 mod compare;
 mod configs;
 mod create_partitions;
