@@ -126,9 +126,11 @@ impl KafkaApis {
             return admin::elect_leaders_response(header, &asked, refusal).map(Outcome::Reply);
         };
         let partitions = asked.partitions.clone();
+        let timeout_ms = asked.timeout_ms;
         let event = |reply_to| ControllerEvent::ElectLeaders {
             partitions,
             election,
+            timeout_ms,
             reply_to,
         };
         match self.put_and_wait(event).await {

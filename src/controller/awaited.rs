@@ -1,12 +1,12 @@
-//! Clients that wait until new partitions are led and brokers know it.
+//! Clients that wait until new partitions are led, or others have other leaders, and brokers know it.
 //!
 //! Java answers as soon as the metadata cache of the controller's own broker knows the leaders; clients ask any broker next,
-//! and find the topic unknown there. A klamm answers when all registered brokers have acknowledged the UpdateMetadata, or a
+//! and find the topic unknown or the old leader there. A klamm answers when all registered brokers have acknowledged the UpdateMetadata, or a
 //! second after the first did, so that one that hangs holds nobody up. Must never leave a client without an answer.
-//! Upstream: `DelayedCreatePartitions.scala`.
+//! Upstream: `DelayedCreatePartitions.scala`, `DelayedElectLeader.scala`.
 
 use super::KafkaController;
-use crate::effect::{Answer, CreatedTopic, GrownTopic, Incarnation, ReplyTo};
+use crate::effect::{Answer, CreatedTopic, ElectionResult, GrownTopic, Incarnation, ReplyTo};
 use crate::event::ControllerEvent;
 use crate::machine::acknowledgement::{Announcement, Heard};
 use crate::model::{ApiError, KafkaError, TopicName, TopicPartition};
@@ -17,7 +17,7 @@ const NEXT_LOOK_MS: u64 = 60_000;
 
 /// A request whose answer is known but for whether it comes in time.
 #[derive(Debug)]
-pub(super) struct AwaitedCreation {
+pub(super) struct AwaitedLeaders {
     topics: Vec<Awaited>,
     answering: Answering,
     patience: Patience,
@@ -68,13 +68,16 @@ impl Patience {
 pub(super) enum Answering {
     CreateTopics(Vec<CreatedTopic>),
     CreatePartitions(Vec<GrownTopic>),
+    /// Those that succeeded are waited for together.
+    ElectLeaders(Vec<ElectionResult>),
 }
 
-/// One topic of a request.
+/// One topic of a request, or all that was elected.
 #[derive(Debug)]
 pub(super) struct Awaited {
-    topic: TopicName,
-    /// Those that nobody knew before; none: there is nothing to wait for, or no more.
+    /// Once it is to be deleted nobody waits for it.
+    topic: Option<TopicName>,
+    /// Those that nobody knew before, or that have other leaders; none: there is nothing to wait for, or no more.
     partitions: Vec<TopicPartition>,
     /// What was said of them once all were led.
     announced: Option<Announcement>,
@@ -96,8 +99,18 @@ enum Standing {
 impl Awaited {
     pub(super) fn new(topic: TopicName, partitions: Vec<TopicPartition>) -> Awaited {
         Awaited {
-            topic,
+            topic: Some(topic),
             partitions,
+            announced: None,
+        }
+    }
+
+    /// Leaders that were just elected.
+    pub(super) fn elected(results: &[ElectionResult]) -> Awaited {
+        let elected = results.iter().filter(|(_, result)| result.is_ok());
+        Awaited {
+            topic: None,
+            partitions: elected.map(|(partition, _)| partition.clone()).collect(),
             announced: None,
         }
     }
@@ -117,6 +130,10 @@ impl Answering {
                     *result = Err(error.about_topic(topic));
                 }
             }
+            Answering::ElectLeaders(partitions) => {
+                let elected = partitions.iter_mut().filter(|(_, result)| result.is_ok());
+                elected.for_each(|(_, result)| *result = Err(error.clone()));
+            }
         }
     }
 
@@ -124,6 +141,7 @@ impl Answering {
         match self {
             Answering::CreateTopics(topics) => Answer::CreateTopics(Ok(topics)),
             Answering::CreatePartitions(topics) => Answer::CreatePartitions(Ok(topics)),
+            Answering::ElectLeaders(partitions) => Answer::ElectLeaders(Ok(partitions)),
         }
     }
 
@@ -131,6 +149,7 @@ impl Answering {
         match self {
             Answering::CreateTopics(_) => Answer::CreateTopics(Err(error)),
             Answering::CreatePartitions(_) => Answer::CreatePartitions(Err(error)),
+            Answering::ElectLeaders(_) => Answer::ElectLeaders(Err(error)),
         }
     }
 }
@@ -144,7 +163,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         timeout_ms: i32,
         reply_to: ReplyTo,
     ) {
-        self.awaited_creations.push(AwaitedCreation {
+        self.awaited_leaders.push(AwaitedLeaders {
             topics: awaited,
             answering,
             patience: Patience::new(timeout_ms, self.ports.clock.now_ms()),
@@ -166,13 +185,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// Answers whoever's partitions are known, and whoever does not want to wait any longer.
-    pub(super) fn answer_awaited_creations(&mut self) {
-        if self.awaited_creations.is_empty() {
+    pub(super) fn answer_awaited_leaders(&mut self) {
+        if self.awaited_leaders.is_empty() {
             return;
         }
         self.forget_gone_incarnations();
         let now_ms = self.ports.clock.now_ms();
-        for mut awaited in std::mem::take(&mut self.awaited_creations) {
+        for mut awaited in std::mem::take(&mut self.awaited_leaders) {
             let topics = awaited.topics.iter_mut();
             let standings: Vec<Standing> =
                 topics.map(|topic| self.standing(topic, now_ms)).collect();
@@ -181,7 +200,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 let topics = awaited.topics.iter();
                 let announced = topics.filter_map(|topic| topic.announced.as_ref());
                 self.look_again(&mut awaited.patience, announced, now_ms);
-                self.awaited_creations.push(awaited);
+                self.awaited_leaders.push(awaited);
                 continue;
             }
             for (place, standing) in standings.into_iter().enumerate() {
@@ -219,9 +238,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Standing::Done;
         }
         let context = &self.context;
-        let is_going = context.topic(&awaited.topic).is_some()
-            && context.is_queued_for_deletion(&awaited.topic);
-        if is_going {
+        let is_going = |topic: &TopicName| {
+            context.topic(topic).is_some() && context.is_queued_for_deletion(topic)
+        };
+        if awaited.topic.as_ref().is_some_and(is_going) {
             return Standing::Done;
         }
         let is_led = |partition: &TopicPartition| {
@@ -246,8 +266,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// The role is gone: whoever waits asks the next controller, which finds the topics.
-    pub(super) fn refuse_awaited_creations(&mut self) {
-        for awaited in std::mem::take(&mut self.awaited_creations) {
+    pub(super) fn refuse_awaited_leaders(&mut self) {
+        for awaited in std::mem::take(&mut self.awaited_leaders) {
             let refusal = awaited.answering.refusal(KafkaError::NOT_CONTROLLER);
             self.answer(awaited.reply_to, refusal);
         }

@@ -5,6 +5,7 @@
 
 use tracing::{info, warn};
 
+use super::awaited::{Answering, Awaited};
 use super::{KafkaController, log};
 use crate::effect::{Answer, ElectionResult, Read, ReplyTo, ZkOutcome, ZkWrite};
 use crate::event::{ControllerEvent, ElectionType};
@@ -60,6 +61,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         &mut self,
         partitions: Option<Vec<TopicPartition>>,
         election: ElectionType,
+        timeout_ms: i32,
         reply_to: ReplyTo,
     ) -> Result<(), ZkFault> {
         let length = partitions.as_ref().map_or(0, Vec::len);
@@ -97,7 +99,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             answers.extend(led.map(|partition| (partition, Err(preferred::not_needed()))));
         }
         answers.sort_by(|(one, _), (other, _)| one.cmp(other));
-        self.answer(reply_to, Answer::ElectLeaders(Ok(answers)));
+        let awaited = vec![Awaited::elected(&answers)];
+        self.await_leaders(
+            awaited,
+            Answering::ElectLeaders(answers),
+            timeout_ms,
+            reply_to,
+        );
         outcome
     }
 

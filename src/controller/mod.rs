@@ -138,7 +138,7 @@ pub struct KafkaController<Z, B, R, C> {
     /// Clients that wait until the topics that they deleted are gone.
     awaited_deletions: Vec<delete_topics::AwaitedDeletion>,
     /// Clients that wait until the partitions that they asked for are led.
-    awaited_creations: Vec<awaited::AwaitedCreation>,
+    awaited_leaders: Vec<awaited::AwaitedLeaders>,
     /// Which brokers have heard of what.
     acknowledgements: MetadataAcknowledgements,
     /// Which notices below `/config/changes` were looked at.
@@ -190,7 +190,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             role_look_due_at_ms: None,
             departures: Vec::new(),
             awaited_deletions: Vec::new(),
-            awaited_creations: Vec::new(),
+            awaited_leaders: Vec::new(),
             acknowledgements: MetadataAcknowledgements::default(),
             seen_config_changes: SeenConfigChanges::default(),
             quotas: ControllerMutationQuotas::new(settings.quota_window),
@@ -250,7 +250,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             }
         };
         self.answer_awaited_deletions();
-        self.answer_awaited_creations();
+        self.answer_awaited_leaders();
         self.publish(ControllerState::Idle);
         tracing::trace!(?state, "event processed");
         stop
@@ -289,9 +289,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             ControllerEvent::ElectLeaders {
                 partitions,
                 election,
+                timeout_ms,
                 reply_to,
             } => self
-                .process_elect_leaders(partitions, election, reply_to)
+                .process_elect_leaders(partitions, election, timeout_ms, reply_to)
                 .await
                 .map(none),
             ControllerEvent::AlterPartitionReassignments { targets, reply_to } => self

@@ -271,7 +271,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.ports.brokers.shut_down();
         self.refuse_departures();
         self.refuse_awaited_deletions();
-        self.refuse_awaited_creations();
+        self.refuse_awaited_leaders();
         self.acknowledgements.forget();
         self.context.reset();
         self.is_loaded = false;

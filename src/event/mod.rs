@@ -166,6 +166,8 @@ pub enum ControllerEvent {
         partitions: Option<Vec<TopicPartition>>,
         /// How.
         election: ElectionType,
+        /// How long the client waits for brokers to hear of it, in milliseconds; 0 or less: not at all.
+        timeout_ms: i32,
         /// Where the answer goes.
         reply_to: ReplyTo,
     },

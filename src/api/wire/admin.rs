@@ -181,6 +181,8 @@ pub(in crate::api) struct ElectLeaders {
     pub(in crate::api) partitions: Option<Vec<TopicPartition>>,
     /// `None`: a kind of election that isn't known here.
     pub(in crate::api) election: Option<ElectionType>,
+    /// How long the client waits, in milliseconds.
+    pub(in crate::api) timeout_ms: i32,
 }
 
 pub(in crate::api) fn elect_leaders_request(
@@ -205,6 +207,7 @@ pub(in crate::api) fn elect_leaders_request(
     Ok(ElectLeaders {
         partitions,
         election,
+        timeout_ms: asked.timeout_ms,
     })
 }
 

@@ -297,8 +297,9 @@ fn an_election_has_a_kind_from_version_1_on() {
             let topic = TopicPartitions::default()
                 .with_topic(wire_name("t"))
                 .with_partitions(vec![3, 1]);
-            let mut request =
-                ElectLeadersRequest::default().with_topic_partitions(Some(vec![topic]));
+            let mut request = ElectLeadersRequest::default()
+                .with_topic_partitions(Some(vec![topic]))
+                .with_timeout_ms(7);
             if version >= ELECTION_HAS_A_TYPE {
                 request.election_type = kind;
             }
@@ -308,7 +309,11 @@ fn an_election_has_a_kind_from_version_1_on() {
                 0 => Some(ElectionType::Preferred),
                 _ => expected,
             };
-            assert_eq!(asked.election, expected, "v{version}");
+            assert_eq!(
+                (asked.election, asked.timeout_ms),
+                (expected, 7),
+                "v{version}"
+            );
             let partitions = vec![partition("t", 3), partition("t", 1)];
             assert_eq!(asked.partitions, Some(partitions));
             let refused = ApiError::new(KafkaError::INVALID_REQUEST, "no such kind");
@@ -447,6 +452,7 @@ fn a_client_gets_its_answer_however_long_the_explanation_is() {
         let asked = ElectLeaders {
             partitions: None,
             election: Some(ElectionType::Preferred),
+            timeout_ms: 60_000,
         };
         let (header, _) = received(version, &ElectLeadersRequest::default());
         let frame = elect_leaders_response(&header, &asked, Ok(vec![(about(), refused())]));

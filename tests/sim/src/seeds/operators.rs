@@ -252,12 +252,14 @@ impl Simulator {
             let now_ms = self.now_ms();
             self.checks.unclean_was_asked(partitions.as_deref(), now_ms);
         }
+        let timeout_ms = timeout(chance);
         self.ask(
             chance,
             &format!("for leaders of {partitions:?}"),
             move |reply_to| ControllerEvent::ElectLeaders {
                 partitions,
                 election,
+                timeout_ms,
                 reply_to,
             },
         )

@@ -29,6 +29,7 @@ fn a_request_that_names_more_than_any_cluster_has_is_refused_whole() {
     let elected = put(&mut world, |reply_to| ControllerEvent::ElectLeaders {
         partitions,
         election: ElectionType::Preferred,
+        timeout_ms: 30_000,
         reply_to,
     });
     assert_eq!(elected, Answer::ElectLeaders(Err(refused)));
@@ -78,6 +79,7 @@ fn partitions_of_the_largest_cluster_can_be_named_at_once() {
     let elected = put(&mut world, |reply_to| ControllerEvent::ElectLeaders {
         partitions,
         election: ElectionType::Preferred,
+        timeout_ms: 30_000,
         reply_to,
     });
     match elected {

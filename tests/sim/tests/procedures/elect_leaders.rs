@@ -65,6 +65,40 @@ fn preferred_leaders_are_elected_and_each_partition_has_its_answer() {
     assert_eq!(ask(&mut world, Some(&[]), Preferred), [""; 0]);
 }
 
+/// Who asks a broker next finds the new leader there.
+#[test]
+fn an_election_is_done_when_brokers_have_heard_of_it_and_one_that_hangs_holds_it_up_for_a_second() {
+    let mut world = moved();
+    world.pause(3);
+    let slot = world.ask_election(Some(&["t-0", "t-1"]), Preferred);
+    world.settle();
+    assert_eq!(world.klamm().replies.answer_to(slot), None);
+    world.advance(1_000);
+    let Answer::ElectLeaders(Ok(answers)) = world.answer_to(slot) else {
+        panic!("no elections");
+    };
+    assert!(answers[0].1.is_ok(), "{answers:?}");
+}
+
+#[test]
+fn an_election_that_no_broker_has_heard_of_in_time_says_so_and_holds() {
+    let mut world = moved();
+    for id in [1, 2, 3] {
+        world.pause(id);
+    }
+    let slot = world.ask_election(Some(&["t-0", "t-1"]), Preferred);
+    world.advance(30_000);
+    let Answer::ElectLeaders(Ok(answers)) = world.answer_to(slot) else {
+        panic!("no elections");
+    };
+    let codes: Vec<i16> = answers
+        .iter()
+        .map(|(_, result)| result.as_ref().err().map_or(0, |api| api.error.0))
+        .collect();
+    assert_eq!(codes, [7, 84], "not heard of, and not needed");
+    assert_eq!(world.led_by("t-0"), "leader 1 isr [2,3,1] le 2");
+}
+
 #[test]
 fn asked_about_nothing_in_particular_only_what_needed_an_election_is_named() {
     let mut world = moved();
