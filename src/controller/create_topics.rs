@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::awaited::{Answering, Awaited};
 use super::quotas::Charged;
-use super::topics::{Unknown, list};
+use super::topics::list;
 use super::{KafkaController, log};
 use crate::effect::{Answer, CreatedTopic, Read, ReplyTo, TopicDetails, ZkOutcome, ZkWrite};
 use crate::event::{Claimant, CreateTopicsRequest, NewTopic};
@@ -61,10 +61,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             return Ok(());
         }
         info!(target: log::CONTROLLER, "New topics, which a client asked for: [{}]", list(&created));
-        let new = self
-            .take_in_topics(created, Unknown::AreNew { doomed: &[] })
-            .await?;
-        self.on_new_partition_creation(new).await
+        self.lead_new_partitions(created, &[]).await
     }
 
     /// Plans, and writes unless nothing is to be created; one entry a topic, in the order of the request.

@@ -14,7 +14,7 @@ use crate::machine::partition::{self, OnlineChange};
 use crate::machine::replica::{self, LocalReplicaStep, OfflineChange};
 use crate::machine::request_batch::ControllerBrokerRequestBatch;
 use crate::machine::{features, own_broker};
-use crate::model::{Broker, BrokerId, InterBrokerProtocol, TopicName};
+use crate::model::{Broker, BrokerId, InterBrokerProtocol, TopicName, TopicPartition};
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 
 /// Brokers up to 2.0 fence none of their controller's writes (KAFKA-6082): one that was deposed may still write for a
@@ -40,7 +40,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         let lowest = InterBrokerProtocol::assumed_from_registration(4);
         self.context
             .set_protocol(self.cluster_protocol().unwrap_or(lowest));
-        self.set_up_features().await?;
+        if !self.set_up_features().await? {
+            self.adopting_from = Some(self.context.protocol());
+        }
         self.note_config_changes().await?;
         self.purge_notifications().await?;
         self.initialize_controller_context().await?;
@@ -78,23 +80,39 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.survey.cluster_protocol(self.settings.protocol)
     }
 
-    /// The brokers' protocol changed, or became known: versions, `/feature` and topic ids follow.
+    /// The brokers' protocol changed, or became known: versions, `/feature` and topic ids follow. What ZooKeeper refuses of
+    /// it is done by the next sweep, or when the protocol is looked at again before.
     pub(super) async fn adopt_protocol(&mut self) -> Result<(), ZkFault> {
-        let before = self.context.protocol();
-        let protocol = self.cluster_protocol().unwrap_or(before);
-        if protocol == before || !self.is_loaded {
+        let current = self.context.protocol();
+        let protocol = self.cluster_protocol().unwrap_or(current);
+        let is_done = protocol == current && self.adopting_from.is_none();
+        if is_done || !self.is_loaded {
             return Ok(());
         }
-        info!(target: log::CONTROLLER, "the brokers' inter-broker protocol is {protocol} now, it was {before}");
-        self.context.set_protocol(protocol);
-        self.set_up_features().await?;
-        if protocol.has_topic_ids() && !before.has_topic_ids() {
+        if protocol != current {
+            info!(target: log::CONTROLLER, "the brokers' inter-broker protocol is {protocol} now, it was {current}");
+            self.context.set_protocol(protocol);
+        }
+        // The lowest since all was done: what was made meanwhile lacks what came after that.
+        let before = self.adopting_from.map_or(current, |from| from.min(current));
+        self.adopting_from = Some(before);
+        let is_set_up = self.set_up_features().await?;
+        self.give_topic_ids(before).await?;
+        self.adopting_from = (!is_set_up).then_some(protocol);
+        Ok(())
+    }
+
+    /// Topics that came before ids get them, and brokers hear of them.
+    async fn give_topic_ids(&mut self, before: InterBrokerProtocol) -> Result<(), ZkFault> {
+        let protocol = self.context.protocol();
+        if !protocol.has_topic_ids() {
+            return Ok(());
+        }
+        if !before.has_topic_ids() {
             let topics: Vec<TopicName> = self.context.topics().keys().cloned().collect();
             self.process_partition_modifications(&topics).await?;
         }
-        if protocol.has_topic_ids()
-            && protocol.leader_and_isr_version() != before.leader_and_isr_version()
-        {
+        if protocol.leader_and_isr_version() != before.leader_and_isr_version() {
             self.send_topic_ids();
         }
         Ok(())
@@ -110,15 +128,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.send(batch);
     }
 
-    /// `/feature` as the cluster's protocol wants it (KIP-584).
-    pub(super) async fn set_up_features(&mut self) -> Result<(), ZkFault> {
+    /// `/feature` as the cluster's protocol wants it (KIP-584); whether it is.
+    async fn set_up_features(&mut self) -> Result<bool, ZkFault> {
         loop {
             let current = self.ports.zk.feature().await?;
             let write = match features::desired(self.context.protocol(), &current) {
-                features::FeaturePlan::Leave => return Ok(()),
+                features::FeaturePlan::Leave => return Ok(true),
                 features::FeaturePlan::Unreadable(why) => {
                     self.warn_broken([why]);
-                    return Ok(());
+                    return Ok(false);
                 }
                 features::FeaturePlan::Write(write) => write,
             };
@@ -127,10 +145,10 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                     ZkOutcome::VersionConflict | ZkOutcome::AlreadyExists | ZkOutcome::Missing,
                 ) => {}
                 Some(ZkOutcome::Refused(why)) => {
-                    warn!(target: log::CONTROLLER, "/feature could not be set up: {why}");
-                    return Ok(());
+                    self.warn_broken([format!("/feature could not be set up: {why}")]);
+                    return Ok(false);
                 }
-                Some(ZkOutcome::Written { .. }) | None => return Ok(()),
+                Some(ZkOutcome::Written { .. }) | None => return Ok(true),
             }
         }
     }
@@ -177,8 +195,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             self.context.add_live_broker(registration);
         }
         let names = self.list_topics().await?;
-        self.take_in_topics(names, Unknown::MayHaveState).await?;
-        Ok(())
+        // Who has no state yet is found by the partition state machine.
+        self.take_in_topics(names, Unknown::MayHaveState, &mut Vec::new())
+            .await
     }
 
     async fn start_replica_state_machine(&mut self) -> Result<(), ZkFault> {
@@ -207,6 +226,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     /// Tries to lead every partition that is new or offline; says how many it led.
     pub(super) async fn trigger_online_partition_state_change(&mut self) -> Result<usize, ZkFault> {
         let candidates = partition::online_candidates(&self.context);
+        self.bring_online(candidates).await
+    }
+
+    /// Tries to lead these; says how many it led.
+    pub(super) async fn bring_online(
+        &mut self,
+        candidates: Vec<TopicPartition>,
+    ) -> Result<usize, ZkFault> {
         if candidates.is_empty() {
             return Ok(0);
         }

@@ -22,6 +22,7 @@ pub mod preflight;
 mod producer_ids;
 mod quotas;
 mod reassign;
+mod refused;
 mod responses;
 mod role;
 mod scram;
@@ -54,6 +55,7 @@ use crate::planted::planted;
 use crate::port::{Brokers, Clock, Ports, Replies, Zk, ZkFault};
 use crate::state::{ControllerContext, ControllerSnapshot, TermHistory};
 use log::Complaints;
+use refused::RefusedStates;
 
 /// How long klamm keeps out of office after ZooKeeper refused what it needs to get there.
 const HOLD_OFF_MS: u64 = 5_000;
@@ -163,6 +165,10 @@ pub struct KafkaController<Z, B, R, C> {
     hold_off_until_ms: u64,
     /// Something that was to be done was refused by ZooKeeper; the next sweep makes up for it.
     has_unfinished_work: bool,
+    /// What was refused of single partitions' states.
+    refused_states: RefusedStates,
+    /// The protocol that the cluster has yet to leave behind altogether: ZooKeeper refused a part of what follows from it.
+    adopting_from: Option<InterBrokerProtocol>,
     /// Topics with partitions that are assigned to klamms only, while no broker is live to take their place.
     unplaced_topics: BTreeSet<TopicName>,
     /// Which brokers were said to differ, in what, and by which value.
@@ -203,6 +209,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             states_due_at_ms: None,
             hold_off_until_ms: 0,
             has_unfinished_work: false,
+            refused_states: RefusedStates::default(),
+            adopting_from: None,
             unplaced_topics: BTreeSet::new(),
             differing_settings: BTreeSet::new(),
             settings,
@@ -584,7 +592,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         }
     }
 
-    fn log_changes(&self, applied: &Applied) {
+    fn log_changes(&mut self, applied: &Applied) {
         for (partition, reason) in &applied.changes {
             if let Some(state) = self.context.leadership(partition) {
                 info!(
@@ -597,9 +605,13 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.log_refused(&applied.refused);
     }
 
-    fn log_refused(&self, refused: &[Refused]) {
-        for Refused { partition, reason } in refused {
-            info!(target: log::STATE_CHANGE, "partition {partition}: not changed: {reason}");
+    /// What ZooKeeper refused, or what can't be understood, is tried again with the next sweep.
+    fn log_refused(&mut self, refused: &[Refused]) {
+        for refused in refused {
+            if self.refused_states.note(refused) {
+                let Refused { partition, reason } = refused;
+                info!(target: log::STATE_CHANGE, "partition {partition}: not changed: {reason}");
+            }
         }
     }
 

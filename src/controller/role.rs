@@ -276,6 +276,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         self.context.reset();
         self.is_loaded = false;
         self.has_unfinished_work = false;
+        self.refused_states = super::refused::RefusedStates::default();
+        self.adopting_from = None;
         self.unplaced_topics.clear();
         self.reassignment_node.clear();
         self.node_due_at_ms = None;

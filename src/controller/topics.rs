@@ -66,16 +66,20 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
 
     /// Takes in what topics' nodes assign, and leads what is new. Of the topics that were unknown until now, those that are
     /// to be deleted are deleted instead: one whose node could not be read has waited for that.
-    async fn lead_new_partitions(
+    pub(super) async fn lead_new_partitions(
         &mut self,
         topics: Vec<TopicName>,
         unknown: &[TopicName],
     ) -> Result<(), ZkFault> {
         // Read first: what fails then has changed nothing yet.
         let marked = self.marked_among(unknown).await?;
-        let new = self
-            .take_in_topics(topics, Unknown::AreNew { doomed: &marked })
-            .await?;
+        let mut new = Vec::new();
+        let unknown = Unknown::AreNew { doomed: &marked };
+        let taken_in = self.take_in_topics(topics, unknown, &mut new).await;
+        if let Err(ZkFault::Fenced | ZkFault::SessionLost) = taken_in {
+            return taken_in;
+        }
+        // Where a later round was refused, what the earlier ones took in is led all the same: nobody else would.
         if let Some(first) = new.first() {
             info!(target: log::CONTROLLER, "New partitions: {} (first {first})", new.len());
         }
@@ -84,7 +88,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if is_doomed {
             self.resume_deletions().await?;
         }
-        Ok(())
+        taken_in
     }
 
     /// The topics' names, strange ones left out.
@@ -94,14 +98,15 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(listed.into_iter().filter(TopicName::is_legal).collect())
     }
 
-    /// Reads topic nodes and takes in what they assign; returns the partitions that have no state yet. Assignments that
-    /// name a klamm are rewritten before anybody can be elected on them.
+    /// Reads topic nodes and takes in what they assign; `stateless` gets the partitions that have no state yet, also those
+    /// that were taken in before a later round was refused. Assignments that name a klamm are rewritten before anybody can be
+    /// elected on them.
     pub(super) async fn take_in_topics(
         &mut self,
         names: Vec<TopicName>,
         unknown: Unknown<'_>,
-    ) -> Result<Vec<TopicPartition>, ZkFault> {
-        let mut stateless = Vec::new();
+        stateless: &mut Vec<TopicPartition>,
+    ) -> Result<(), ZkFault> {
         let mut pending = names;
         let mut load = None;
         while !pending.is_empty() {
@@ -132,9 +137,9 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             } else {
                 self.ports.zk.write(&self.term()?, &writes).await?
             };
-            pending = self.settle(intakes, outcomes, &mut stateless);
+            pending = self.settle(intakes, outcomes, stateless);
         }
-        Ok(stateless)
+        Ok(())
     }
 
     /// Which partitions of a topic node are new and sound.
@@ -417,7 +422,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         outcome.map(|_| ())
     }
 
-    fn replicas_of(&self, partitions: &[TopicPartition]) -> Vec<Replica> {
+    pub(super) fn replicas_of(&self, partitions: &[TopicPartition]) -> Vec<Replica> {
         let replicas = partitions.iter().flat_map(|partition| {
             let brokers = self.context.replicas(partition);
             brokers

@@ -15,6 +15,7 @@ use crate::{create_partitions, create_topics, scram};
 mod made_up;
 mod reassignments;
 mod requests;
+mod states;
 
 const A_MINUTE_MS: u64 = 60_000;
 const PATIENCE_MS: i32 = 30_000;

@@ -115,6 +115,59 @@ fn sweeps_go_on_after_one_that_failed() {
     }
 }
 
+/// What ZooKeeper keeps refusing to list costs the sweep that list and nothing else.
+#[test]
+fn a_listing_that_stays_refused_stops_no_other_part_of_a_sweep() {
+    let state = "/brokers/topics/t/partitions/0/state";
+    for call in [
+        Call::Brokers,
+        Call::TopicNames,
+        Call::PartitionReassignment,
+        Call::TopicDeletions,
+        Call::IsrChangeNotifications,
+        Call::LogDirEventNotifications,
+        Call::ConfigChangeNames,
+        Call::PreferredReplicaElection,
+    ] {
+        let mut world = three();
+        world.zookeeper.protect(state);
+        world.kill(1);
+        world.settle();
+        assert!(world.led_by("t-0").starts_with("leader 1"));
+        world.zookeeper.unprotect(state);
+        for _ in 0..10 {
+            let refused = Fault::Refused("for a test");
+            world.klamm().faults().at_next(call, refused);
+        }
+        unseen(&mut world, |world| world.add_partition("t", &[3, 2]));
+        world.advance(A_MINUTE_MS);
+        assert!(world.klamm().faults().outstanding() < 10, "{call:?}");
+        assert!(
+            world.led_by("t-0").starts_with("leader 2 isr [2,3]"),
+            "{call:?}"
+        );
+        assert_eq!(world.led_by("t-1"), "leader 3 isr [3,2] le 0", "{call:?}");
+    }
+}
+
+/// Nothing more is looked at in a term that is over.
+#[test]
+fn a_sweep_ends_with_the_session() {
+    let mut world = three();
+    let lost = Fault::SessionLostBefore;
+    world.klamm().faults().at_next(Call::TopicNames, lost);
+    let before = world.klamm().faults().calls().len();
+    world.advance(A_MINUTE_MS);
+    let calls = world.klamm().faults().calls();
+    let at = calls[before..]
+        .iter()
+        .position(|call| *call == Call::TopicNames);
+    let next = calls.get(before + at.unwrap() + 1);
+    assert_ne!(next, Some(&Call::PartitionReassignment), "{calls:?}");
+    assert_eq!(world.controller_epoch(), 2, "a term of its own follows");
+    world.assert_converged();
+}
+
 #[test]
 fn a_quiet_cluster_hears_nothing_from_a_sweep() {
     let mut world = three();
