@@ -241,8 +241,8 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             for (partition, assignment) in new {
                 let has_state =
                     led.contains(&partition) || self.context.leadership(&partition).is_some();
-                let is_inert = !has_state && !(planted!(SkipSanitising) && !self.is_loaded);
-                let sanitised = if is_inert && sanitise::names_klamm(&self.context, &assignment) {
+                let stays = has_state || (planted!(SkipSanitising) && !self.is_loaded);
+                let sanitised = if !stays && sanitise::names_klamm(&self.context, &assignment) {
                     // Counted where it is asked for: every write of a topic's node comes by here.
                     let load = load.get_or_insert_with(|| Load::of(&self.context));
                     sanitise::without_klamm(&self.context, &assignment, load)
