@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use klamm::effect::{Committed, Read};
 use klamm::machine::comparison::{self, Fresh};
-use klamm::model::{BrokerId, LeaderAndIsr, TopicName};
+use klamm::model::{BrokerId, LeaderAndIsr, TopicName, TopicPartition};
 use klamm::zk::{paths, znode};
 
 use super::simulator::{Deed, Simulator};
@@ -91,7 +91,7 @@ impl Simulator {
     }
 
     /// Old brokers may wait for ever for an answer that they have had; an operator finds that out, and restarts them.
-    fn restart_wedged_brokers(&mut self) {
+    pub(super) fn restart_wedged_brokers(&mut self) {
         for broker in self.climate.brokers.clone() {
             let life = self.life.as_ref();
             let is_wedged =
@@ -117,7 +117,7 @@ impl Simulator {
     }
 
     /// Everything that is not as it should be in a world at rest.
-    fn unrest(&self) -> Vec<String> {
+    pub(super) fn unrest(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.check_role(&mut found);
         self.check_admin_nodes(&mut found);
@@ -209,7 +209,7 @@ impl Simulator {
         }
     }
 
-    /// No broker tells clients of a topic that there isn't.
+    /// No broker tells clients of a topic that there isn't, nor of replicas that are offline: all are back.
     fn check_caches(&self, found: &mut Vec<String>) {
         let names = self.world.zookeeper.look_children(paths::TOPICS);
         for broker in self.world.cluster.borrow().values() {
@@ -218,6 +218,13 @@ impl Simulator {
                 !is_there && self.checks.should_have_forgotten(broker, &at.topic)
             });
             found.extend(strange.map(|at| format!("broker {} tells clients of {at}", broker.id)));
+            let is_there = |at: &TopicPartition| names.iter().any(|n| n == at.topic.as_str());
+            let cached = broker.cache.iter().filter(|(at, _)| is_there(at));
+            let offline = cached.filter(|(_, cached)| !cached.offline_replicas.is_empty());
+            found.extend(offline.map(|(at, cached)| {
+                let (id, of) = (broker.id, &cached.offline_replicas);
+                format!("broker {id} takes the replicas of {at} on {of} for offline")
+            }));
         }
     }
 

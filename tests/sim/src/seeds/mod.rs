@@ -1,9 +1,10 @@
 //! Seeded worlds: one seed is one whole world on one thread, in which much goes wrong.
 //!
-//! First a safety phase, in which nothing may ever be broken; then faults stop and all must come to rest. Must never depend
-//! on anything but the story. Model: TigerBeetle's simulator.
+//! First a safety phase, in which nothing may ever be broken; then faults stop and all must come to rest; then fresh things
+//! are asked. Must never depend on anything but the story. Model: TigerBeetle's simulator.
 
 pub mod act;
+mod afresh;
 mod brokers;
 pub mod checks;
 pub mod climate;
@@ -40,8 +41,7 @@ pub fn play(scenario: &Scenario, trace: Trace) -> Outcome {
     let mut simulator = Simulator::new(scenario, trace);
     let played = catch_unwind(AssertUnwindSafe(|| play_all(&mut simulator)));
     let failure = match played {
-        Ok(unrest) if unrest.is_empty() => None,
-        Ok(unrest) => Some(format!("it does not come to rest:\n{}", unrest.join("\n"))),
+        Ok(ended) => ended.err(),
         Err(panic) => Some(message(panic.as_ref())),
     };
     Outcome {
@@ -50,10 +50,14 @@ pub fn play(scenario: &Scenario, trace: Trace) -> Outcome {
     }
 }
 
-fn play_all(simulator: &mut Simulator) -> Vec<String> {
+fn play_all(simulator: &mut Simulator) -> Result<(), String> {
     simulator.run_until(simulator.safety_ms());
     simulator.calm_down();
-    simulator.come_to_rest()
+    let unrest = simulator.come_to_rest();
+    if !unrest.is_empty() {
+        return Err(format!("it does not come to rest:\n{}", unrest.join("\n")));
+    }
+    simulator.ask_afresh()
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -323,10 +323,15 @@ impl Simulator {
         let lists: Vec<&[i32]> = lists.iter().map(Vec::as_slice).collect();
         self.trace
             .line(self.now_ms(), format_args!("  {name} on {lists:?}"));
-        let has_id = self.protocol() >= KNOWS_TOPIC_IDS && !chance.once_in(3);
-        let id = has_id.then(|| some_topic_id(chance)).flatten();
+        let id = self.some_id_of_topic(chance);
         self.world.write_topic(name, id, &lists);
         true
+    }
+
+    /// The id that a tool gives a topic, if it gives it one.
+    pub(super) fn some_id_of_topic(&self, chance: &Chance) -> Option<TopicId> {
+        let has_id = self.protocol() >= KNOWS_TOPIC_IDS && !chance.once_in(3);
+        has_id.then(|| some_topic_id(chance)).flatten()
     }
 
     fn expand_by_node(&mut self, chance: &Chance) -> bool {

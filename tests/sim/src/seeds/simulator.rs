@@ -81,6 +81,8 @@ pub struct Simulator {
     pub(super) mishaps: Mishaps,
     /// Faults stopped.
     pub(super) is_calm: bool,
+    /// What came back to whoever asked a world at rest; `Some(None)`: the connection ended.
+    pub(super) heard_afresh: Option<Option<Answer>>,
 }
 
 impl Simulator {
@@ -121,6 +123,7 @@ impl Simulator {
             trace,
             mishaps: mishaps.clone(),
             is_calm: false,
+            heard_afresh: None,
             seed: scenario.seed,
             world,
             climate,
@@ -543,6 +546,7 @@ impl Simulator {
         }
         match sender {
             Sender::Client => {}
+            Sender::Afresh => self.heard_afresh = Some(answer),
             Sender::IsrChange(broker, starts) => self.hear_isr_answer(broker, starts, answer),
             Sender::Leaving(broker, times, epoch) => {
                 let is_same = self.world.broker(broker.0, |broker| broker.epoch) == epoch;

@@ -191,9 +191,7 @@ impl Checks {
         self.see_role(world, transaction);
         let author = self.author(world, transaction.session);
         let now_ms = world.time.now_ms();
-        let wishes = self
-            .wishes
-            .see(&transaction.nodes, author, &self.strays);
+        let wishes = self.wishes.see(&transaction.nodes, author, &self.strays);
         self.breaches.extend(wishes);
         for (path, node) in &transaction.nodes {
             self.breaches

@@ -113,7 +113,12 @@ mod tests {
         let mut permissions = Permissions::default();
         let (t, u) = (partition("t-0"), partition("u-0"));
         said(&mut permissions, "/config/topics/t", Some(false), 10);
-        said(&mut permissions, paths::DEFAULT_BROKER_CONFIG, Some(true), 20);
+        said(
+            &mut permissions,
+            paths::DEFAULT_BROKER_CONFIG,
+            Some(true),
+            20,
+        );
         assert!(permissions.allow(&u, 50_000));
         assert!(!permissions.allow(&t, 50_000));
         // The topic is gone, and its configuration with it.
