@@ -27,6 +27,9 @@ const PATIENCE_MS: u64 = 30_000;
 /// How long an old broker may wait for an answer before somebody restarts it.
 const WEDGED_MS: u64 = 10_000;
 
+/// Within so long a klamm sweeps once, all slices included.
+const SWEEP_MS: u64 = 61_000;
+
 /// How often it is looked at.
 const LOOK_MS: u64 = 500;
 
@@ -39,6 +42,7 @@ impl Simulator {
     /// # Errors
     /// What is not done in time.
     pub(super) fn ask_afresh(&mut self) -> Result<(), String> {
+        self.let_refusals_be_made_up_for();
         for klamm in &self.world.klamms {
             klamm.queue.hold_sweeps();
         }
@@ -66,6 +70,16 @@ impl Simulator {
         self.trace
             .count("worlds at rest that did all that was asked afresh");
         Ok(())
+    }
+
+    /// A look that ZooKeeper refused is taken again at the next sweep and not before, as klamm says of itself.
+    fn let_refusals_be_made_up_for(&mut self) {
+        let in_office = self
+            .klamm_in_office()
+            .map(|index| &self.world.klamms[index]);
+        if in_office.is_some_and(|klamm| klamm.zk().faults().has_refused()) {
+            self.run_until(self.now_ms() + SWEEP_MS);
+        }
     }
 
     fn make_by_node(&mut self, chance: &Chance, on: [i32; 2]) -> Result<(), String> {

@@ -1,10 +1,11 @@
 //! Seeded worlds: one seed is one whole world on one thread, in which much goes wrong.
 //!
-//! First a safety phase, in which nothing may ever be broken; then faults stop and all must come to rest; then fresh things
-//! are asked. Must never depend on anything but the story. Model: TigerBeetle's simulator.
+//! First a safety phase, in which nothing may ever be broken; then faults stop and all must come to rest; perhaps without
+//! one broker first; then fresh things are asked. Must never depend on anything but the story. Model: TigerBeetle's simulator.
 
 pub mod act;
 mod afresh;
+mod away;
 mod brokers;
 pub mod checks;
 pub mod climate;
@@ -53,11 +54,19 @@ pub fn play(scenario: &Scenario, trace: Trace) -> Outcome {
 fn play_all(simulator: &mut Simulator) -> Result<(), String> {
     simulator.run_until(simulator.safety_ms());
     simulator.calm_down();
-    let unrest = simulator.come_to_rest();
-    if !unrest.is_empty() {
-        return Err(format!("it does not come to rest:\n{}", unrest.join("\n")));
+    rest(simulator)?;
+    if let Some(away) = simulator.bring_back_who_was_away() {
+        rest(simulator).map_err(|why| format!("once broker {away} is back {why}"))?;
     }
     simulator.ask_afresh()
+}
+
+fn rest(simulator: &mut Simulator) -> Result<(), String> {
+    let unrest = simulator.come_to_rest();
+    match unrest.is_empty() {
+        true => Ok(()),
+        false => Err(format!("it does not come to rest:\n{}", unrest.join("\n"))),
+    }
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -81,6 +81,8 @@ pub struct Simulator {
     pub(super) mishaps: Mishaps,
     /// Faults stopped.
     pub(super) is_calm: bool,
+    /// Who stays dead although they did.
+    pub(super) away: Option<BrokerId>,
     /// What came back to whoever asked a world at rest; `Some(None)`: the connection ended.
     pub(super) heard_afresh: Option<Option<Answer>>,
 }
@@ -123,6 +125,7 @@ impl Simulator {
             trace,
             mishaps: mishaps.clone(),
             is_calm: false,
+            away: None,
             heard_afresh: None,
             seed: scenario.seed,
             world,
