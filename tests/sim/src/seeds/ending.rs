@@ -10,6 +10,7 @@ use klamm::zk::{paths, znode};
 
 use super::simulator::{Deed, Simulator};
 use crate::broker::Process;
+use crate::klamm::Klamm;
 
 /// How long a calm world may take to come to rest: several sweeps of the whole state.
 const PATIENCE_MS: u64 = 400_000;
@@ -148,6 +149,11 @@ impl Simulator {
             found.push(format!(
                 "/controller names {holder:?}, in office are {active:?}"
             ));
+        }
+        if active.is_empty() {
+            let why = |klamm: &Klamm| klamm.snapshot().standing_by.to_string();
+            let klamms = self.world.klamms.iter();
+            found.extend(klamms.map(|k| format!("klamm {} stands by: {}", k.id, why(k))));
         }
         for klamm in &self.world.klamms {
             let registered = self

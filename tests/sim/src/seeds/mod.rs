@@ -28,6 +28,9 @@ use scenario::Scenario;
 use simulator::Simulator;
 use trace::Trace;
 
+/// What stands before all that is not at rest.
+const NOT_AT_REST: &str = "it does not come to rest";
+
 /// What came of a story.
 #[derive(Debug)]
 pub struct Outcome {
@@ -39,7 +42,18 @@ pub struct Outcome {
 
 /// Plays a story to its end, or to the first breach.
 pub fn play(scenario: &Scenario, trace: Trace) -> Outcome {
-    let mut simulator = Simulator::new(scenario, trace);
+    // A world that can't even be built is a failure like any other, not the end of all seeds.
+    let built = catch_unwind(AssertUnwindSafe(|| Simulator::new(scenario, trace)));
+    let mut simulator = match built {
+        Ok(simulator) => simulator,
+        Err(panic) => {
+            let why = message(panic.as_ref());
+            return Outcome {
+                failure: Some(format!("this world can't be built: {why}")),
+                trace: Trace::default(),
+            };
+        }
+    };
     let played = catch_unwind(AssertUnwindSafe(|| play_all(&mut simulator)));
     let failure = match played {
         Ok(ended) => ended.err(),
@@ -65,7 +79,7 @@ fn rest(simulator: &mut Simulator) -> Result<(), String> {
     let unrest = simulator.come_to_rest();
     match unrest.is_empty() {
         true => Ok(()),
-        false => Err(format!("it does not come to rest:\n{}", unrest.join("\n"))),
+        false => Err(format!("{NOT_AT_REST}:\n{}", unrest.join("\n"))),
     }
 }
 
@@ -73,4 +87,18 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
     text.unwrap_or_else(|| "a panic without words".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_that_cannot_be_built_is_told_as_a_failure() {
+        let mut scenario = Scenario::of(1);
+        let twice = scenario.climate.brokers[0].clone();
+        scenario.climate.brokers.push(twice);
+        let failure = play(&scenario, Trace::default()).failure.unwrap();
+        assert!(failure.contains("can't be built"), "{failure}");
+    }
 }

@@ -235,13 +235,21 @@ impl Simulator {
         if partitions.is_empty() {
             return false;
         }
+        let is_any_moving = partitions.iter().any(|at| self.is_moving(at));
         let targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>> = partitions
             .into_iter()
             .map(|at| (at, (!cancels).then(|| self.some_replicas(chance))))
             .collect();
-        self.ask(chance, &format!("to move {targets:?}"), move |reply_to| {
+        let asked = self.ask(chance, &format!("to move {targets:?}"), move |reply_to| {
             ControllerEvent::AlterPartitionReassignments { targets, reply_to }
-        })
+        });
+        asked && (!cancels || is_any_moving)
+    }
+
+    fn is_moving(&self, at: &TopicPartition) -> bool {
+        let topic = self.world.readable_topic(at.topic.as_str());
+        let assignment = topic.and_then(|topic| topic.partitions.get(&at.partition).cloned());
+        assignment.is_some_and(|assignment| assignment.is_being_reassigned())
     }
 
     fn ask_election(&mut self, chance: &Chance, election: ElectionType) -> bool {
