@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use klamm::event::{ControllerEvent, ControllerEventManager, QueuedEvent};
+use klamm::event::{ControllerEvent, ControllerEventManager, QueuedEvent, Sweep};
 use klamm::model::TopicId;
 use klamm::port::Clock;
 
@@ -36,6 +36,8 @@ struct Pending {
     /// By time due, then by the order in which they were set.
     timers: BTreeMap<(u64, u64), ControllerEvent>,
     timers_set: u64,
+    /// A sweep whose time has come is dropped.
+    holds_sweeps: bool,
 }
 
 /// One controller's event queue and timers. Clones are handles to the same one.
@@ -118,8 +120,16 @@ impl SimQueue {
                 return;
             }
             let event = timer.remove();
-            pending.queue.put(event, now_ms);
+            let is_sweep = event == ControllerEvent::AntiEntropy(Sweep::Begin);
+            if !(is_sweep && pending.holds_sweeps) {
+                pending.queue.put(event, now_ms);
+            }
         }
+    }
+
+    /// From now on no sweep begins at its time, nor any later one: each sets the timer of the next.
+    pub fn hold_sweeps(&self) {
+        self.pending.borrow_mut().holds_sweeps = true;
     }
 
     /// Loses the events that wait, as if their watches had never fired; timers stay.
@@ -215,6 +225,19 @@ mod tests {
         assert_eq!(queue.take(), Some(ControllerEvent::TakeoverDue));
         assert_eq!(queue.take(), None);
         assert_eq!(queue.next_due_ms(), Some(20));
+    }
+
+    #[test]
+    fn a_sweep_that_is_held_back_never_begins_and_nothing_else_is_held() {
+        let time = VirtualTime::default();
+        let queue = SimQueue::new(&time);
+        queue.schedule(10, ControllerEvent::AntiEntropy(Sweep::Begin));
+        queue.schedule(10, ControllerEvent::Reelect);
+        queue.hold_sweeps();
+        time.move_to(10);
+        queue.ring();
+        assert_eq!(queue.take(), Some(ControllerEvent::Reelect));
+        assert_eq!((queue.take(), queue.next_due_ms()), (None, None));
     }
 
     #[test]

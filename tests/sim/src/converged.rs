@@ -15,6 +15,15 @@ impl World {
     /// Everything in which a running broker differs from ZooKeeper, in words. Brokers that are leaving follow nobody, and
     /// those whose directory failed host less than they are assigned: leave them out.
     pub fn differences(&self, left_out: &[i32]) -> Vec<String> {
+        self.differences_but(left_out, &|_| false)
+    }
+
+    /// The same but for what concerns some partitions alone.
+    pub fn differences_but(
+        &self,
+        left_out: &[i32],
+        is_exempt: &dyn Fn(&TopicPartition) -> bool,
+    ) -> Vec<String> {
         let mut found = Vec::new();
         let registered: BTreeSet<String> = self
             .zookeeper
@@ -32,7 +41,8 @@ impl World {
                 ));
             }
             found.extend(self.address_differences(broker));
-            for (of, replicas) in self.assignments() {
+            let assignments = self.assignments().into_iter();
+            for (of, replicas) in assignments.filter(|(of, _)| !is_exempt(of)) {
                 let Some(state) = self.state(&of.to_string()) else {
                     continue;
                 };

@@ -92,6 +92,7 @@ enum When {
 struct Plan {
     made: Vec<Call>,
     planned: VecDeque<(When, Fault)>,
+    has_refused: bool,
 }
 
 /// What is to go wrong at one controller's port, and every call made so far. Clones are handles to the same plan.
@@ -122,6 +123,11 @@ impl Faults {
         self.0.borrow().planned.len()
     }
 
+    /// Whether the server has ever refused a call.
+    pub fn has_refused(&self) -> bool {
+        self.0.borrow().has_refused
+    }
+
     /// Forgets the faults that have not struck.
     pub fn clear(&self) {
         self.0.borrow_mut().planned.clear();
@@ -136,6 +142,8 @@ impl Faults {
             When::Next(kind) => *kind == call,
             When::Numbered(planned) => *planned == number,
         })?;
-        plan.planned.remove(hit).map(|(_, fault)| fault)
+        let (_, fault) = plan.planned.remove(hit)?;
+        plan.has_refused |= matches!(fault, Fault::Refused(_));
+        Some(fault)
     }
 }

@@ -99,12 +99,14 @@ impl SimChannels {
         flights.chain(orphans).min()
     }
 
-    /// Cuts the connection to a broker: what is under way goes again.
-    pub fn cut(&self, id: BrokerId, now_ms: u64) {
+    /// Cuts the connection to a broker: what is under way goes again. `false`: nothing was under way.
+    pub fn cut(&self, id: BrokerId, now_ms: u64) -> bool {
         let mut record = self.record.borrow_mut();
         let Some(channel) = record.channels.get_mut(&id) else {
-            return;
+            return false;
         };
+        let flight = channel.flight.as_ref();
+        let is_under_way = flight.is_some_and(|flight| !matches!(flight, Flight::Again { .. }));
         let at_ms = now_ms + LOOK_AGAIN_MS;
         channel.flight = match channel.flight.take() {
             Some(Flight::Going { request, .. } | Flight::Again { request, .. }) => {
@@ -116,6 +118,7 @@ impl SimChannels {
                 .map(|request| Flight::Again { request, at_ms }),
             None => None,
         };
+        is_under_way
     }
 
     fn deliver_orphans(&self, now_ms: u64) -> Vec<(BrokerId, Request, Reply)> {

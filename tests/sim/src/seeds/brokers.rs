@@ -116,10 +116,8 @@ impl Simulator {
 
     /// Starts a broker's process; one whose old session still lives waits for its end.
     pub(super) fn start_broker(&mut self, id: i32) {
-        if self
-            .world
-            .broker(id, |broker| broker.process != Process::Dead)
-        {
+        let is_dead = |broker: &SimBroker| broker.process == Process::Dead;
+        if !self.world.broker(id, is_dead) || self.is_away(BrokerId(id)) {
             return;
         }
         if self.world.is_registered(id) {
@@ -280,6 +278,7 @@ impl Simulator {
 
     /// A broker's own controller wants the role for a while.
     pub(super) fn rival_contends(&mut self, chance: &Chance) -> bool {
+        let is_news = !self.rival.contends();
         self.rival.wants_role(true);
         let after_ms = chance.within(Span::new(500, 20_000));
         self.plan(after_ms, Deed::RivalGivesUp);
@@ -287,7 +286,7 @@ impl Simulator {
         if chance.once_in(2) {
             self.world.zookeeper.uproot(paths::CONTROLLER);
         }
-        true
+        is_news
     }
 
     pub(super) fn rival_gives_up(&mut self) {

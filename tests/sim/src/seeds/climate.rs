@@ -2,9 +2,12 @@
 //!
 //! Must never change while a world lives, but for the good, when faults stop.
 
+use std::collections::BTreeSet;
+
 use super::life::Habits;
 use crate::brokers::NetworkWeather;
 use crate::chance::{Chance, Rate, Span};
+use crate::world::KLAMM;
 use crate::zk_port::{TopicWatches, Weather};
 
 /// The releases that a cluster may be made of, each with the protocol of its own.
@@ -58,6 +61,8 @@ pub struct Climate {
     pub balances: bool,
     /// How long faults go on, in milliseconds.
     pub safety_ms: u64,
+    /// A broker that stays dead for a while when faults have stopped.
+    pub away: Option<i32>,
 }
 
 /// Rates that are never, seldom or often, one as likely as the other.
@@ -139,6 +144,32 @@ impl Climate {
             stall: rate(chance, 10_000),
             balances: chance.once_in(3),
             safety_ms: 10_000 + chance.below(50_000),
+            // Of two brokers one alone would be left.
+            away: (count >= 3 && chance.once_in(3)).then(|| 1 + chance.below(count as u64) as i32),
+        }
+    }
+
+    /// Whether such a world can be built.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub fn check(&self) -> Result<(), String> {
+        let ids: BTreeSet<i32> = self.brokers.iter().map(|broker| broker.id).collect();
+        if ids.is_empty() {
+            return Err("there are no brokers".to_owned());
+        }
+        if ids.len() < self.brokers.len() {
+            return Err("two brokers have one id".to_owned());
+        }
+        if let Some(id) = ids.iter().find(|id| !(0..KLAMM).contains(*id)) {
+            return Err(format!("{id} is no id of a broker: 0 to {} are", KLAMM - 1));
+        }
+        if self.klamms == 0 {
+            return Err("there is no klamm".to_owned());
+        }
+        match self.away.filter(|id| !ids.contains(id)) {
+            Some(id) => Err(format!("broker {id} can't be away: there is none")),
+            None => Ok(()),
         }
     }
 

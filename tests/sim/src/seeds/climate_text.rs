@@ -46,6 +46,10 @@ impl Climate {
             ("stall", rate(self.stall)),
             ("balances", self.balances.to_string()),
             ("safety-ms", self.safety_ms.to_string()),
+            (
+                "away",
+                self.away.map_or("none".to_owned(), |id| id.to_string()),
+            ),
         ]
     }
 
@@ -92,6 +96,8 @@ impl Climate {
             "stall" => self.stall = Rate(number(value)?),
             "balances" => self.balances = number(value)?,
             "safety-ms" => self.safety_ms = number(value)?,
+            "away" if value == "none" => self.away = None,
+            "away" => self.away = Some(number(value)?),
             _ => return Ok(false),
         }
         Ok(true)

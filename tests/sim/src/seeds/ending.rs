@@ -1,17 +1,16 @@
-//! How a world ends: faults stop, everybody comes back, and then all must come to rest.
+//! How a world ends: faults stop, everybody comes back, one perhaps later, and then all must come to rest.
 //!
 //! What is demanded is demanded of ZooKeeper, of the brokers and of the clients' answers, not of what a controller says of
 //! itself. Must never wait for ever: what has not come to rest by then never will.
 
-use std::collections::BTreeSet;
-
 use klamm::effect::{Committed, Read};
 use klamm::machine::comparison::{self, Fresh};
-use klamm::model::{BrokerId, LeaderAndIsr, TopicName};
+use klamm::model::{BrokerId, LeaderAndIsr, ReplicaAssignment, TopicName, TopicPartition};
 use klamm::zk::{paths, znode};
 
 use super::simulator::{Deed, Simulator};
 use crate::broker::Process;
+use crate::klamm::Klamm;
 
 /// How long a calm world may take to come to rest: several sweeps of the whole state.
 const PATIENCE_MS: u64 = 400_000;
@@ -42,8 +41,11 @@ impl Simulator {
             life.calm_down();
         }
         self.run_until(self.now_ms() + 1);
+        self.leave_one_away();
         for broker in self.climate.brokers.clone() {
-            self.bring_back(broker.id);
+            if !self.is_away(BrokerId(broker.id)) {
+                self.bring_back(broker.id);
+            }
         }
         for index in 0..self.climate.klamms {
             self.resume_klamm(index);
@@ -91,8 +93,11 @@ impl Simulator {
     }
 
     /// Old brokers may wait for ever for an answer that they have had; an operator finds that out, and restarts them.
-    fn restart_wedged_brokers(&mut self) {
+    pub(super) fn restart_wedged_brokers(&mut self) {
         for broker in self.climate.brokers.clone() {
+            if self.is_away(BrokerId(broker.id)) {
+                continue;
+            }
             let life = self.life.as_ref();
             let is_wedged =
                 life.is_some_and(|l| l.is_wedged(&self.world.cluster, BrokerId(broker.id)));
@@ -117,12 +122,13 @@ impl Simulator {
     }
 
     /// Everything that is not as it should be in a world at rest.
-    fn unrest(&self) -> Vec<String> {
+    pub(super) fn unrest(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.check_role(&mut found);
         self.check_admin_nodes(&mut found);
         self.check_topics(&mut found);
-        found.extend(self.world.differences(&[]));
+        let waits = |at: &TopicPartition| self.deletion_waits(at.topic.as_str());
+        found.extend(self.world.differences_but(&[], &waits));
         self.check_logs(&mut found);
         self.check_caches(&mut found);
         self.check_klamms(&mut found);
@@ -144,6 +150,11 @@ impl Simulator {
                 "/controller names {holder:?}, in office are {active:?}"
             ));
         }
+        if active.is_empty() {
+            let why = |klamm: &Klamm| klamm.snapshot().standing_by.to_string();
+            let klamms = self.world.klamms.iter();
+            found.extend(klamms.map(|k| format!("klamm {} stands by: {}", k.id, why(k))));
+        }
         for klamm in &self.world.klamms {
             let registered = self
                 .world
@@ -162,7 +173,9 @@ impl Simulator {
             paths::REASSIGN_PARTITIONS,
             paths::PREFERRED_REPLICA_ELECTION,
         ] {
-            if let Some(left) = self.world.zookeeper.look(node) {
+            let left = self.world.zookeeper.look(node);
+            let waits = node == paths::REASSIGN_PARTITIONS && self.moves_wait();
+            if let Some(left) = left.filter(|_| !waits) {
                 found.push(format!("{node} is still there: {}", left.text()));
             }
         }
@@ -172,12 +185,15 @@ impl Simulator {
             paths::LOG_DIR_EVENT_NOTIFICATION,
         ] {
             for child in self.world.zookeeper.look_children(parent) {
+                if parent == paths::DELETE_TOPICS && self.deletion_waits(&child) {
+                    continue;
+                }
                 found.push(format!("{parent}/{child} is still there"));
             }
         }
     }
 
-    /// Every partition is led by one of its replicas, none is moving, and none is on a klamm.
+    /// Every partition is led by one of its replicas, none is moving, and none is on a klamm, but for what waits for a broker.
     fn check_topics(&self, found: &mut Vec<String>) {
         for at in self.partitions() {
             let Some(topic) = self.world.readable_topic(at.topic.as_str()) else {
@@ -186,44 +202,58 @@ impl Simulator {
             let Some(assignment) = topic.partitions.get(&at.partition) else {
                 continue;
             };
-            if assignment.is_being_reassigned() {
-                found.push(format!("{at} is still moving: {assignment:?}"));
+            if self.deletion_waits(at.topic.as_str()) {
+                continue;
             }
-            let klamms = self.world.klamms.iter();
-            for klamm in klamms.filter(|klamm| assignment.replicas.contains(klamm.id)) {
-                found.push(format!("{at} has a replica on klamm {}", klamm.id));
+            if !self.needs_who_is_away(assignment) {
+                found.extend(self.unsettled(&at, assignment));
             }
-            match self.world.state(&at.to_string()) {
-                None => found.push(format!("{at} has no state")),
-                Some(state) => {
-                    let leader = state.leader_and_isr.leader();
-                    if leader.is_none_or(|leader| !assignment.replicas.contains(leader)) {
-                        found.push(format!("{at} is not led by a replica: {state:?}"));
-                    }
-                    let isr: BTreeSet<BrokerId> = state.leader_and_isr.isr.iter().collect();
-                    if isr != assignment.replicas.iter().collect() {
-                        found.push(format!("{at} is not in sync everywhere: {state:?}"));
-                    }
-                }
+            let state = self.world.state(&at.to_string());
+            if let Some(fault) = self.state_fault(state.as_ref(), assignment) {
+                found.push(format!("{at} {fault}: {state:?}"));
             }
         }
     }
 
-    /// No broker tells clients of a topic that there isn't.
+    /// What of a partition's assignment has yet to be changed.
+    fn unsettled(&self, at: &TopicPartition, assignment: &ReplicaAssignment) -> Vec<String> {
+        let mut found = Vec::new();
+        if assignment.is_being_reassigned() {
+            found.push(format!("{at} is still moving: {assignment:?}"));
+        }
+        let klamms = self.world.klamms.iter();
+        let hosts = klamms.filter(|klamm| assignment.replicas.contains(klamm.id));
+        found.extend(hosts.map(|klamm| format!("{at} has a replica on klamm {}", klamm.id)));
+        found
+    }
+
+    /// No broker tells clients of a topic that there isn't, nor of offline replicas on brokers that are back.
     fn check_caches(&self, found: &mut Vec<String>) {
         let names = self.world.zookeeper.look_children(paths::TOPICS);
-        for broker in self.world.cluster.borrow().values() {
+        let cluster = self.world.cluster.borrow();
+        for broker in cluster.values().filter(|b| !self.is_away(b.id)) {
             let strange = broker.cache.keys().filter(|at| {
                 let is_there = names.iter().any(|name| name == at.topic.as_str());
                 !is_there && self.checks.should_have_forgotten(broker, &at.topic)
             });
             found.extend(strange.map(|at| format!("broker {} tells clients of {at}", broker.id)));
+            let is_there = |at: &TopicPartition| names.iter().any(|n| n == at.topic.as_str());
+            let cached = broker.cache.iter().filter(|(at, _)| is_there(at));
+            let offline = cached.filter(|(_, told)| {
+                let out = self.out_of_reach(&told.replicas);
+                told.offline_replicas.iter().any(|id| !out.contains(&id))
+            });
+            found.extend(offline.map(|(at, cached)| {
+                let (id, of) = (broker.id, &cached.offline_replicas);
+                format!("broker {id} takes the replicas of {at} on {of} for offline")
+            }));
         }
     }
 
     /// No broker keeps the log of a replica that it isn't assigned.
     fn check_logs(&self, found: &mut Vec<String>) {
-        for broker in &self.climate.brokers {
+        let brokers = self.climate.brokers.iter();
+        for broker in brokers.filter(|broker| !self.is_away(BrokerId(broker.id))) {
             for at in self
                 .world
                 .broker(broker.id, |broker| broker.logs.clone())

@@ -120,7 +120,8 @@ impl Simulator {
             Kind::CutBroker => {
                 let now_ms = self.world.time.now_ms();
                 let broker = chance.pick(&self.climate.brokers).map(|broker| broker.id);
-                klamm.channels.cut(BrokerId(broker.unwrap_or(1)), now_ms);
+                let broker = BrokerId(broker.unwrap_or(1));
+                return Some(klamm.channels.cut(broker, now_ms));
             }
             _ => return None,
         }

@@ -12,6 +12,8 @@ use klamm::model::{BrokerEpoch, BrokerId, TopicName};
 pub enum Sender {
     /// A client, who makes nothing of it.
     Client,
+    /// Who asks a world at rest afresh, and must be answered with success.
+    Afresh,
     /// A broker's leaders that want new in-sync sets, and how often its process had been started.
     IsrChange(BrokerId, u64),
     /// A client that waits until a topic is gone for clients, and the transaction that made its node.

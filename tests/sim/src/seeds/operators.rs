@@ -235,13 +235,21 @@ impl Simulator {
         if partitions.is_empty() {
             return false;
         }
+        let is_any_moving = partitions.iter().any(|at| self.is_moving(at));
         let targets: BTreeMap<TopicPartition, Option<Vec<BrokerId>>> = partitions
             .into_iter()
             .map(|at| (at, (!cancels).then(|| self.some_replicas(chance))))
             .collect();
-        self.ask(chance, &format!("to move {targets:?}"), move |reply_to| {
+        let asked = self.ask(chance, &format!("to move {targets:?}"), move |reply_to| {
             ControllerEvent::AlterPartitionReassignments { targets, reply_to }
-        })
+        });
+        asked && (!cancels || is_any_moving)
+    }
+
+    fn is_moving(&self, at: &TopicPartition) -> bool {
+        let topic = self.world.readable_topic(at.topic.as_str());
+        let assignment = topic.and_then(|topic| topic.partitions.get(&at.partition).cloned());
+        assignment.is_some_and(|assignment| assignment.is_being_reassigned())
     }
 
     fn ask_election(&mut self, chance: &Chance, election: ElectionType) -> bool {
@@ -325,10 +333,15 @@ impl Simulator {
         let lists: Vec<&[i32]> = lists.iter().map(Vec::as_slice).collect();
         self.trace
             .line(self.now_ms(), format_args!("  {name} on {lists:?}"));
-        let has_id = self.protocol() >= KNOWS_TOPIC_IDS && !chance.once_in(3);
-        let id = has_id.then(|| some_topic_id(chance)).flatten();
+        let id = self.some_id_of_topic(chance);
         self.world.write_topic(name, id, &lists);
         true
+    }
+
+    /// The id that a tool gives a topic, if it gives it one.
+    pub(super) fn some_id_of_topic(&self, chance: &Chance) -> Option<TopicId> {
+        let has_id = self.protocol() >= KNOWS_TOPIC_IDS && !chance.once_in(3);
+        has_id.then(|| some_topic_id(chance)).flatten()
     }
 
     fn expand_by_node(&mut self, chance: &Chance) -> bool {

@@ -203,6 +203,11 @@ impl Rival {
         &self.queue
     }
 
+    /// Whether it wants the role.
+    pub fn contends(&self) -> bool {
+        self.actor.shared.wants_role.get()
+    }
+
     /// Whether it is the controller, in its own eyes.
     pub fn holds_role(&self) -> bool {
         self.actor.shared.term.get().is_some()

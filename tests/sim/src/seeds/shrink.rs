@@ -4,7 +4,7 @@
 
 use super::scenario::{Ease, Scenario};
 use super::trace::Trace;
-use super::{Outcome, play};
+use super::{NOT_AT_REST, Outcome, play};
 
 /// How often a story is played at most before the shortest so far is good enough.
 const PLAYS_MAX: usize = 600;
@@ -18,14 +18,25 @@ pub struct Failing {
     pub failure: String,
 }
 
-/// How a failure is told from another: its first words, without the numbers and names in them.
+/// How long what tells failures apart may be.
+const KIND_MAX: usize = 120;
+
+/// Who did it doesn't tell failures apart. klamms and brokers are named with numbers.
+const AUTHORS: [&str; 4] = ["Rival", "Rival:", "Operator", "Operator:"];
+
+/// How a failure is told from another: the words of its first two lines that say what was broken, without who did it, where,
+/// and the values.
 pub fn kind_of(failure: &str) -> String {
-    let is_telling = |line: &&str| !line.trim().is_empty() && !line.starts_with("it does not");
-    let line = failure.lines().find(is_telling).unwrap_or_default();
-    let plain = line
-        .chars()
-        .filter(|c| c.is_ascii_alphabetic() || *c == ' ' || *c == '/');
-    plain.take(60).collect::<String>().trim().to_owned()
+    let is_telling = |line: &&str| !line.trim().is_empty() && !line.contains(NOT_AT_REST);
+    let lines = failure.lines().filter(is_telling).take(2);
+    let words = lines.flat_map(str::split_whitespace).filter(|w| tells(w));
+    let words: Vec<&str> = words.collect();
+    words.join(" ").chars().take(KIND_MAX).collect()
+}
+
+fn tells(word: &str) -> bool {
+    let is_value = |c: char| c.is_ascii_digit() || "/()[]{}".contains(c);
+    !word.contains(is_value) && !AUTHORS.contains(&word)
 }
 
 /// The shortest story found that fails as this one does.
@@ -141,5 +152,31 @@ mod tests {
         assert_ne!(kind_of("t-0 is lost"), kind_of("t-0 is led twice"));
         let unrest = "it does not come to rest:\nbroker 1 is behind";
         assert_eq!(kind_of(unrest), kind_of("broker 2 is behind"));
+    }
+
+    /// What the checkers say of a state that was written.
+    fn of_state(path: &str, author: &str, breach: &str) -> String {
+        let state = "StateRead { leader_and_isr: LeaderAndIsr { leader: BrokerId(1), isr: [1] } }";
+        format!("{path}: {author}: {breach}: from Some({state}) to {state}")
+    }
+
+    #[test]
+    fn failures_are_told_apart_by_what_was_broken_and_not_by_who_did_it_where() {
+        let path = |topic: &str| format!("/brokers/topics/{topic}/partitions/0/state");
+        let (outside, fell) = (
+            "the leader is not in the in-sync set",
+            "the leader epoch fell",
+        );
+        let by_klamm = of_state(&path("t1"), "Klamm(BrokerId(9))", outside);
+        let by_other = of_state(&path("another"), "Klamm(BrokerId(10))", outside);
+        assert_eq!(kind_of(&by_klamm), kind_of(&by_other));
+        for author in ["Rival", "Broker(BrokerId(3))", "Operator"] {
+            let by_author = of_state(&path("t1"), author, outside);
+            assert_eq!(kind_of(&by_klamm), kind_of(&by_author), "{author}");
+        }
+        let of_epoch = of_state(&path("t1"), "Klamm(BrokerId(9))", fell);
+        assert_ne!(kind_of(&by_klamm), kind_of(&of_epoch));
+        let unrest = "once broker 3 is back it does not come to rest:\nt1-0 has no state";
+        assert_eq!(kind_of(unrest), kind_of("t2-1 has no state"));
     }
 }

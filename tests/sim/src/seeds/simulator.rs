@@ -25,6 +25,9 @@ use crate::pace::Pace;
 use crate::world::{World, protocol};
 use crate::zookeeper::SessionId;
 
+/// Steps at one moment after which a world is taken for one in which time stands still.
+const STEPS_AT_ONCE_MAX: u32 = 100_000;
+
 /// What was begun and goes on by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deed {
@@ -81,6 +84,10 @@ pub struct Simulator {
     pub(super) mishaps: Mishaps,
     /// Faults stopped.
     pub(super) is_calm: bool,
+    /// Who stays dead although they did.
+    pub(super) away: Option<BrokerId>,
+    /// What came back to whoever asked a world at rest; `Some(None)`: the connection ended.
+    pub(super) heard_afresh: Option<Option<Answer>>,
 }
 
 impl Simulator {
@@ -121,6 +128,8 @@ impl Simulator {
             trace,
             mishaps: mishaps.clone(),
             is_calm: false,
+            away: None,
+            heard_afresh: None,
             seed: scenario.seed,
             world,
             climate,
@@ -151,11 +160,46 @@ impl Simulator {
 
     /// Lets everything happen that is due until then.
     pub fn run_until(&mut self, until_ms: u64) {
+        let mut steps_at_once = 0;
         while let Some(due_ms) = self.next_due_ms().filter(|due_ms| *due_ms <= until_ms) {
+            steps_at_once = match due_ms > self.now_ms() {
+                true => 0,
+                false => steps_at_once + 1,
+            };
+            if steps_at_once > STEPS_AT_ONCE_MAX {
+                let (who, now_ms) = (self.who_is_due(), self.now_ms());
+                panic!("nothing but {who} happens at {now_ms} ms");
+            }
             self.world.time.move_to(due_ms);
             self.run_what_is_due();
         }
         self.world.time.move_to(until_ms);
+    }
+
+    /// Whose turn it is at this moment, in words.
+    fn who_is_due(&self) -> String {
+        let is_due = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| at_ms <= self.now_ms());
+        let mut who = Vec::new();
+        for (index, klamm) in self.world.klamms.iter().enumerate() {
+            if is_due(self.klamm_due_ms(index)) {
+                let event = klamm.busy_with().map(|event| format!("{event:?}"));
+                let event = event.unwrap_or_else(|| format!("{} events", klamm.queue.len()));
+                who.push(format!("klamm {} with {event}", klamm.id));
+            }
+            if !self.hanging[index] && is_due(klamm.channels.next_due_ms()) {
+                who.push(format!("the channels of klamm {}", klamm.id));
+            }
+        }
+        if is_due(self.rival.due_ms()) || is_due(self.rival.channels().next_due_ms()) {
+            who.push("the rival".to_owned());
+        }
+        if is_due(self.deeds.keys().next().map(|(at_ms, _)| *at_ms)) {
+            who.push("what was begun".to_owned());
+        }
+        if self.letters.iter().any(|letter| is_due(letter.due_ms)) {
+            who.push("letters".to_owned());
+        }
+        who.join(", ")
     }
 
     /// Plans what goes on by itself after a while.
@@ -543,6 +587,7 @@ impl Simulator {
         }
         match sender {
             Sender::Client => {}
+            Sender::Afresh => self.heard_afresh = Some(answer),
             Sender::IsrChange(broker, starts) => self.hear_isr_answer(broker, starts, answer),
             Sender::Leaving(broker, times, epoch) => {
                 let is_same = self.world.broker(broker.0, |broker| broker.epoch) == epoch;
@@ -645,4 +690,26 @@ enum Turn {
     Rival,
     Klamm(usize),
     Broker(BrokerId),
+}
+
+#[cfg(test)]
+mod tests {
+    use klamm::effect::ReplyTo;
+
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "nothing but letters happens at 0 ms")]
+    fn a_world_in_which_time_stands_still_says_who_holds_it_up() {
+        let mut simulator = Simulator::new(&Scenario::of(1), Trace::default());
+        // Whoever waits for an answer has nothing to do before it comes.
+        simulator.letters.push(Letter {
+            about: String::new(),
+            sender: Sender::Client,
+            to: (0, simulator.processes[0]),
+            place: Place::Waiting(ReplyTo(1)),
+            due_ms: Some(0),
+        });
+        simulator.run_until(1);
+    }
 }
