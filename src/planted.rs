@@ -41,9 +41,11 @@ pub(crate) use planted;
 
 #[cfg(feature = "planted")]
 mod switch {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeSet;
 
     use crate::effect::{ZkOutcome, ZkWrite};
+    use crate::model::ControllerEpoch;
 
     /// The closed list of faults, so that none can be left out of `ALL`.
     macro_rules! faults {
@@ -73,7 +75,7 @@ mod switch {
         AcceptStaleLeader,
         /// A leader's AlterPartition is answered twice: the second answer is taken for that of its next request.
         AnswerTwice,
-        /// Topics that a tool grew stay as they were, the sweep is blind to it as well: new partitions are never led.
+        /// Topics that a tool grew stay as they were until the next sweep: new partitions are not led for a minute.
         DeafToGrowth,
         /// A reassignment has the replicas that go delete their logs before others lead: acknowledged records get lost.
         DeleteBeforeHandover,
@@ -87,6 +89,8 @@ mod switch {
         EmptyInSyncSet,
         /// Brokers aren't told that a topic is being deleted: clients go on to find it.
         ForgetDuringDelete,
+        /// After the first request for a deletion in a term none is heard until the next sweep: topics stay for a minute.
+        ForgetRearm,
         /// Replicas on failed log directories count as online: partitions are led where nobody can write.
         IgnoreFailedDirs,
         /// A former term's knowledge survives into the next one: brokers are told what has long been otherwise.
@@ -134,11 +138,18 @@ mod switch {
 
     thread_local! {
         static PLANTED: Cell<Option<Fault>> = const { Cell::new(None) };
+        static HEARD: RefCell<BTreeSet<ControllerEpoch>> = const { RefCell::new(BTreeSet::new()) };
     }
 
     /// Plants a fault in all controllers on this thread, in place of one that was planted before; `None`: all is right again.
     pub fn plant(fault: Option<Fault>) {
         PLANTED.set(fault);
+        HEARD.take();
+    }
+
+    /// Whether this was asked before in a term, since something was planted last.
+    pub(crate) fn was_heard_before(term: ControllerEpoch) -> bool {
+        HEARD.with_borrow_mut(|heard| !heard.insert(term))
     }
 
     /// Whether this fault is planted on this thread.
@@ -162,4 +173,4 @@ mod switch {
 #[cfg(feature = "planted")]
 pub use switch::{Fault, plant};
 #[cfg(feature = "planted")]
-pub(crate) use switch::{imagined, is_planted};
+pub(crate) use switch::{imagined, is_planted, was_heard_before};

@@ -336,7 +336,14 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 .process_partition_modifications(&[topic])
                 .await
                 .map(none),
-            ControllerEvent::TopicDeletion => self.process_topic_deletion().await.map(none),
+            ControllerEvent::TopicDeletion => {
+                planted!(ForgetRearm => {
+                    if crate::planted::was_heard_before(self.term()?.epoch) {
+                        return Ok(None);
+                    }
+                });
+                self.process_topic_deletion().await.map(none)
+            }
             ControllerEvent::IsrChangeNotification => {
                 self.process_isr_change_notification().await.map(none)
             }

@@ -13,7 +13,6 @@ use crate::event::{ControllerEvent, Sweep};
 use crate::machine::partition;
 use crate::machine::replica::OfflineChange;
 use crate::model::{Replica, TopicName, TopicPartition};
-use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
 use crate::state::ReplicaState;
 
@@ -168,9 +167,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             .iter()
             .zip(reads)
             .filter_map(|((name, version), read)| match read {
-                Read::Found(znode) if znode.version != *version && !planted!(DeafToGrowth) => {
-                    Some(name.clone())
-                }
+                Read::Found(znode) if znode.version != *version => Some(name.clone()),
                 _ => None,
             });
         let changed: Vec<TopicName> = differs.collect();
