@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{info, warn};
 
+use super::isr::is_of_newer_controller;
 use super::{KafkaController, log};
 use crate::effect::{Read, StateRead, TopicZnode, ZkOutcome, ZkWrite};
 use crate::machine::membership;
@@ -205,15 +206,17 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         Ok(())
     }
 
-    /// The states that can be read.
+    /// The states that can be read, but for those that a newer controller wrote: the next write of ours finds out about it.
     async fn states_of(
         &mut self,
         partitions: &[TopicPartition],
     ) -> Result<BTreeMap<TopicPartition, StateRead>, ZkFault> {
+        let term = self.term()?;
         let reads = self.ports.zk.partition_states(partitions).await?;
         let mut found = BTreeMap::new();
         for (partition, read) in partitions.iter().zip(reads) {
             match read {
+                Read::Found(state) if is_of_newer_controller(&state, term) => {}
                 Read::Found(state) => _ = found.insert(partition.clone(), state),
                 Read::Missing => {}
                 Read::Broken(why) => self.warn_broken([why]),

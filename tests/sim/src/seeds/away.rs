@@ -5,11 +5,14 @@
 use std::collections::BTreeSet;
 
 use klamm::effect::StateRead;
-use klamm::model::{BrokerId, BrokerIds, ReplicaAssignment, TopicPartition};
+use klamm::model::{BrokerId, BrokerIds, InterBrokerProtocol, ReplicaAssignment, TopicPartition};
 use klamm::zk::{paths, znode};
 
 use super::simulator::Simulator;
-use crate::world::KLAMM;
+use crate::world::{KLAMM, protocol};
+
+/// The first release whose leaders understand that a member is refused because it is not live.
+const ASKS_WHO_IS_LIVE: InterBrokerProtocol = InterBrokerProtocol::new(3, 2, 0);
 
 impl Simulator {
     /// The broker of the climate that is to stay away dies.
@@ -92,15 +95,26 @@ impl Simulator {
         };
         let state = &state.leader_and_isr;
         let isr: BTreeSet<BrokerId> = state.isr.iter().collect();
-        let waits = self.away.is_some_and(|away| isr == BTreeSet::from([away]));
+        let waits = here.is_empty() || self.away.is_some_and(|away| isr == BTreeSet::from([away]));
         if waits && state.leader().is_none() {
             return None;
         }
         match state.leader() {
             Some(leader) if here.contains(&leader) => {
-                (isr != here).then_some("is not in sync everywhere")
+                let may_be_more = self.away.filter(|_| self.may_let_the_dead_in());
+                let others = isr.difference(&here).copied();
+                let is_whole =
+                    isr.is_superset(&here) && others.eq(may_be_more.filter(|id| isr.contains(id)));
+                (!is_whole).then_some("is not in sync everywhere")
             }
             _ => Some("is not led by a replica"),
         }
+    }
+
+    /// Up to 3.1 nobody asks whether a member that a leader wants is live, and a leader without producers keeps it: nothing
+    /// is there that it lags behind (KIP-841).
+    fn may_let_the_dead_in(&self) -> bool {
+        let mut brokers = self.climate.brokers.iter();
+        brokers.any(|broker| protocol(&broker.release) < ASKS_WHO_IS_LIVE)
     }
 }
