@@ -237,7 +237,10 @@ impl Simulator {
                 !is_there && self.checks.should_have_forgotten(broker, &at.topic)
             });
             found.extend(strange.map(|at| format!("broker {} tells clients of {at}", broker.id)));
-            let is_there = |at: &TopicPartition| names.iter().any(|n| n == at.topic.as_str());
+            let is_there = |at: &TopicPartition| {
+                let topic = at.topic.as_str();
+                names.iter().any(|name| name == topic) && !self.deletion_waits(topic)
+            };
             let cached = broker.cache.iter().filter(|(at, _)| is_there(at));
             let offline = cached.filter(|(_, told)| {
                 let out = self.out_of_reach(&told.replicas);
