@@ -127,7 +127,7 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
     }
 
     /// Those that are not online, and have not been taken offline.
-    fn left_behind(&self, mut replicas: Vec<Replica>) -> Vec<Replica> {
+    pub(super) fn left_behind(&self, mut replicas: Vec<Replica>) -> Vec<Replica> {
         replicas.retain(|replica| {
             let (id, at) = (replica.broker, &replica.partition);
             let is_left_behind = match self.context.replica_state(replica) {

@@ -18,6 +18,7 @@ use crate::machine::sanitise::{self, Load};
 use crate::model::{Replica, ReplicaAssignment, TopicName, TopicPartition};
 use crate::planted::planted;
 use crate::port::{Brokers, Clock, Replies, Zk, ZkFault};
+use crate::state::ControllerContext;
 
 /// The version of a topic's node that no node has: the sweep looks at it again.
 const NEVER_WRITTEN: i32 = -1;
@@ -85,11 +86,38 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
             info!(target: log::CONTROLLER, "New partitions: {} (first {first})", new.len());
         }
         let is_doomed = self.queue_taken_in(&marked);
-        self.on_new_partition_creation(new).await?;
+        self.on_new_partition_creation(new.clone()).await?;
+        self.take_in_leaderless(new).await?;
         if is_doomed {
             self.resume_deletions().await?;
         }
         taken_in
+    }
+
+    /// Partitions of topics whose nodes could not be read before may have states under which nobody can lead them now: they
+    /// are known and announced all the same.
+    async fn take_in_leaderless(&mut self, new: Vec<TopicPartition>) -> Result<(), ZkFault> {
+        let is_unled = |context: &ControllerContext, at: &TopicPartition| {
+            let partition = context.partition(at);
+            partition.is_some_and(|partition| partition.leadership.is_none())
+        };
+        let mut unled = new;
+        unled.retain(|at| {
+            is_unled(&self.context, at) && !self.context.is_to_be_forgotten(&at.topic)
+        });
+        if unled.is_empty() {
+            return Ok(());
+        }
+        self.take_in_leaderships(&unled).await?;
+        unled.retain(|at| !is_unled(&self.context, at));
+        if unled.is_empty() {
+            return Ok(());
+        }
+        let gone = self.left_behind(self.replicas_of(&unled));
+        self.on_replicas_become_offline(gone).await?;
+        let brokers = self.registered_ids();
+        self.send_update_metadata(&brokers, &unled);
+        Ok(())
     }
 
     /// The topics' names, strange ones left out.

@@ -185,6 +185,34 @@ fn broken_znodes_cost_only_themselves() {
     assert_eq!(world.led_by("after-0"), "leader 1 isr [1] le 0");
 }
 
+/// What nobody can lead has a state all the same, which clients and brokers that come back are told.
+#[test]
+fn a_leaderless_partition_whose_topic_could_not_be_read_is_known_once_it_is_mended() {
+    let mut world = World::led(&[1, 2, 3], "3.9");
+    world.create_topic("t", &[&[1, 2], &[2, 3]]);
+    world.settle();
+    world.leader_asks_isr("t-0", &[1]);
+    world.kill(1);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "leader -1 isr [1] le 1");
+    world.klamm().kill();
+    world.klamm().expire_session();
+    let node = world.zookeeper.look("/brokers/topics/t").unwrap();
+    world.zookeeper.poke("/brokers/topics/t", b"{nonsense");
+    world.bounce(3);
+    world.start_klamm();
+    world.settle();
+    assert_eq!(world.cached_at(3, "t-0"), None);
+    world.zookeeper.poke("/brokers/topics/t", node.data());
+    world.settle();
+    let told = world.cached_at(3, "t-0");
+    assert_eq!(told.as_deref(), Some("leader -1 isr [1] offline [1]"));
+    world.assert_converged();
+    world.start_broker(1);
+    world.settle();
+    assert!(world.led_by("t-0").starts_with("leader 1 isr [1]"));
+}
+
 #[test]
 fn topics_that_wait_for_deletion_get_no_new_leaders() {
     let mut world = World::led(&[1, 2], "2.8");
