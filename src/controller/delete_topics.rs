@@ -239,21 +239,19 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
                 self.awaited_deletions.push(awaited);
                 continue;
             }
-            let topics = awaited.topics.into_iter().zip(standings);
-            let said = topics.map(
-                |(
-                    Going {
-                        said: mut topic, ..
-                    },
-                    standing,
-                )| {
-                    if let Some(why) = self.too_late(standing, &topic) {
-                        topic.result = Err(ApiError::new(KafkaError::REQUEST_TIMED_OUT, why));
-                    }
-                    topic
+            let mut said = Vec::with_capacity(standings.len());
+            for (
+                Going {
+                    said: mut topic, ..
                 },
-            );
-            let said = said.collect();
+                standing,
+            ) in awaited.topics.into_iter().zip(standings)
+            {
+                if let Some(why) = self.too_late(standing, &topic) {
+                    topic.result = Err(ApiError::new(KafkaError::REQUEST_TIMED_OUT, why));
+                }
+                said.push(topic);
+            }
             self.answer(awaited.reply_to, Answer::DeleteTopics(Ok(said)));
         }
     }

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::{info, warn};
 
+use super::isr::is_of_newer_controller;
 use super::{KafkaController, log};
 use crate::effect::{
     Answer, PartitionErrors, Read, ReassignmentZnode, ReplyTo, TopicZnode, ZkOutcome, ZkWrite,
@@ -454,10 +455,12 @@ impl<Z: Zk, B: Brokers, R: Replies, C: Clock> KafkaController<Z, B, R, C> {
         if unknown.is_empty() {
             return Ok(Vec::new());
         }
+        let term = self.term()?;
         let reads = self.ports.zk.partition_states(&unknown).await?;
         let mut unled: Vec<Wanted> = Vec::new();
         for (at, read) in unknown.into_iter().zip(reads) {
             match read {
+                Read::Found(state) if is_of_newer_controller(&state, term) => {}
                 Read::Found(state) => self.context.put_leadership(&at, state.into()),
                 Read::Broken(why) => self.note_waiting(&at, Waiting::ZooKeeperRefused(why)),
                 Read::Missing => {

@@ -430,3 +430,19 @@ fn a_removed_replica_that_cannot_be_deleted_does_not_hold_the_partition_up() {
     assert_eq!(hosts(&world, "t-0"), [2, 3]);
     assert_eq!(gauges(&mut world), (0, [0; 6]));
 }
+
+/// Whoever has yet to hear that it was deposed acts on nothing that its successor wrote.
+#[test]
+fn the_state_that_a_newer_controller_gave_an_unled_partition_is_not_taken_in() {
+    let mut world = World::led(&[], "2.4");
+    world.add_broker(1, "2.4", "2.4");
+    world.create_topic("t", &[&[1]]);
+    world.settle();
+    assert_eq!(world.led_by("t-0"), "none");
+    let newer = br#"{"controller_epoch":7,"leader":9,"version":1,"leader_epoch":0,"isr":[9]}"#;
+    let path = "/brokers/topics/t/partitions/0/state";
+    world.zookeeper.poke(path, newer);
+    ask_by_node(&world, &[("t-0", &[1])]);
+    world.settle();
+    assert_eq!(world.zookeeper.look(path).unwrap().data(), newer);
+}
